@@ -59,6 +59,7 @@ type leases struct {
 	epoch    int
 	births   int
 	above    float64 // what the cluster above leases
+	weighed  int     // how often
 
 	// A key whose hosts have more than there is, because it was cut, has come to another owner,
 	// which does not know that. Until they have asked again, there is no law.
@@ -78,11 +79,29 @@ func (l *leases) config() *dynamicconfig.Snapshot {
 }
 
 func (l *leases) owner() *Aggregator {
-	a, err := New(algorithm.Builtin(), l.config())
+	registry := algorithm.Builtin()
+	if err := registry.Register("odd", l.weigh); err != nil {
+		l.Fatal(err)
+	}
+	a, err := New(registry, l.config())
 	if err != nil {
 		l.Fatal(err)
 	}
 	return a
+}
+
+// weigh is a weigher that a service has, and that often fails.
+func (l *leases) weigh(capacity float64, demands []algorithm.Demand, parts []float64) {
+	algorithm.RequestWeighted(capacity, demands, parts)
+	switch l.weighed++; l.weighed % 4 {
+	case 0:
+		panic("odd")
+	case 2:
+		for i := range parts {
+			parts[i] = capacity
+		}
+		parts[0] = -1
+	}
 }
 
 // holds is what h has the use of at now.
@@ -178,6 +197,9 @@ func (l *leases) ask(h *leaser, keeps bool, fate string) {
 			l.Fatal(err)
 		}
 		if g.Lease[0] == 0 {
+			if fate == "heard" { // an earlier answer comes too late now
+				h.heard = h.asks
+			}
 			if h.named != l.rule.Algorithm && u.Weight[0] == 0 {
 				h.heard, h.told = h.asks, 0 // it has given up
 			}
@@ -298,6 +320,8 @@ func (l *leases) climb() {
 	l.cut()
 }
 
+var leaseAlgorithms = rapid.SampledFrom([]string{"fair-share", "proportional-share", "claims/request-weighted", "claims/fair-share", "claims/odd"})
+
 var leaseLimits = rapid.SampledFrom([]rate.Limit{0, 1, 10, 50, 100, 200, 1000})
 
 // What is leased fits into what there is, whatever becomes of messages, rules and owners: a
@@ -306,7 +330,7 @@ var leaseLimits = rapid.SampledFrom([]rate.Limit{0, 1, 10, 50, 100, 200, 1000})
 func TestLeasesFitWhateverHappens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := &leases{T: t, interval: s, above: 50, rule: dynamicconfig.Rule{
-			Key: "k", Limit: 100, Algorithm: "fair-share", InFlight: rapid.Bool().Draw(t, "in flight"),
+			Key: "k", Limit: 100, Algorithm: leaseAlgorithms.Draw(t, "algorithm"), InFlight: rapid.Bool().Draw(t, "in flight"),
 			Lease: 20 * s, Refresh: 5 * s, Learning: 20 * s, Recalculate: dynamicconfig.None, Fallback: dynamicconfig.FallbackClosed,
 			Priorities: map[int64]string{loosePriority: "none"},
 		}}
@@ -368,7 +392,7 @@ func TestLeasesFitWhateverHappens(t *testing.T) {
 				l.configure()
 			},
 			"algorithm": func(t *rapid.T) {
-				l.rule.Algorithm = rapid.SampledFrom([]string{"fair-share", "proportional-share", "claims/request-weighted", "claims/fair-share"}).Draw(t, "algorithm")
+				l.rule.Algorithm = leaseAlgorithms.Draw(t, "algorithm")
 				l.configure()
 			},
 			"hears of the algorithm": func(t *rapid.T) {

@@ -58,7 +58,12 @@ type pools struct {
 	missing   int
 	reserved  []time.Duration // when tokens will be used that were reserved
 	largest   algorithm.Limit
-	trace     []string
+	weighed   int // how often
+	fails     struct {
+		how  string // the weigher fails
+		each int    // it fails with one call of so many
+	}
+	trace []string
 }
 
 func (p *pools) config() *dynamicconfig.Snapshot {
@@ -71,7 +76,11 @@ func (p *pools) config() *dynamicconfig.Snapshot {
 }
 
 func (p *pools) owner() *Aggregator {
-	a, err := New(algorithm.Builtin(), p.config())
+	registry := algorithm.Builtin()
+	if err := registry.Register("odd", p.weigh); err != nil {
+		p.Fatal(err)
+	}
+	a, err := New(registry, p.config())
 	if err != nil {
 		p.Fatal(err)
 	}
@@ -79,7 +88,32 @@ func (p *pools) owner() *Aggregator {
 }
 
 // asks reports whether d asks for what it has no tokens for.
-func (d *drawer) asks() bool { return d.named != algorithm.NameElastic }
+func (d *drawer) asks() bool { return d.named == algorithm.NameAuto || d.named == algorithm.NameExact }
+
+// weigh is a weigher that a service has, and that fails as p.fails says.
+func (p *pools) weigh(capacity float64, demands []algorithm.Demand, parts []float64) {
+	algorithm.RequestWeighted(capacity, demands, parts)
+	if p.weighed++; p.weighed%p.fails.each != 0 {
+		return
+	}
+	switch p.fails.how {
+	case "panics":
+		panic(p.fails.how)
+	case "below 0":
+		for i := range parts {
+			if parts[i] = capacity; demands[i].Host == "h0" {
+				parts[i] = -1
+			}
+		}
+	case "no number":
+		parts[0] = math.NaN()
+	case "first":
+		for i := range parts {
+			parts[i] = 0
+		}
+		parts[0] = capacity
+	}
+}
 
 // admit counts n tokens that were used.
 func (p *pools) admit(n float64) {
@@ -225,7 +259,7 @@ func (p *pools) log(format string, args ...any) {
 func TestHostsOfAPoolUseNoMoreThanIsStated(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := &pools{T: t, interval: rapid.SampledFrom([]time.Duration{time.Second, 3 * time.Second}).Draw(t, "interval")}
-		names := rapid.SampledFrom([][]string{{algorithm.NameExact}, {algorithm.NameAuto, algorithm.NameExact}, {algorithm.NameElastic, algorithm.NameAuto, algorithm.NameExact}}).Draw(t, "names")
+		names := rapid.SampledFrom([][]string{{algorithm.NameExact}, {algorithm.NameAuto, algorithm.NameExact}, {algorithm.NameElastic, algorithm.NameAuto, algorithm.NameExact}, {"odd"}}).Draw(t, "names")
 		algorithms := rapid.SampledFrom(names)
 		limits := rapid.SampledFrom([]rate.Limit{1, 20, 300})
 		bursts := rapid.SampledFrom([]float64{1, 10, 100, 1000})
@@ -234,6 +268,7 @@ func TestHostsOfAPoolUseNoMoreThanIsStated(t *testing.T) {
 			p.largest = algorithm.Limit{Rate: max(p.largest.Rate, float64(p.rule.Limit)), Burst: max(p.largest.Burst, p.rule.Burst)}
 		}
 		draw()
+		p.fails.each = 1
 		p.a = p.owner()
 		for i := range rapid.IntRange(1, 5).Draw(t, "hosts") {
 			p.hosts = append(p.hosts, &drawer{name: fmt.Sprint("h", i), named: p.rule.Algorithm, limit: p.rule.Limit})
@@ -286,6 +321,12 @@ func TestHostsOfAPoolUseNoMoreThanIsStated(t *testing.T) {
 				p.T = t
 				p.report(host.Draw(t, "host"), "doubled")
 			},
+			"weighs otherwise": func(t *rapid.T) {
+				p.T = t
+				p.fails.how = rapid.SampledFrom([]string{"", "panics", "below 0", "no number", "first"}).Draw(t, "how")
+				p.fails.each = rapid.IntRange(1, 3).Draw(t, "each")
+				p.log("weighs: %+v", p.fails)
+			},
 			"splits": func(t *rapid.T) {
 				p.missing = rapid.IntRange(0, 2).Draw(t, "missing")
 				p.a.Split(1, p.missing)
@@ -328,7 +369,7 @@ func TestHostsOfAPoolUseNoMoreThanIsStated(t *testing.T) {
 				for i := range rows {
 					next.take(p.now, rpc.MaxKeys, &rows[i])
 				}
-				if p.rule.Algorithm == algorithm.NameElastic { // which is not handed over, nor are its debts
+				if p.rule.Algorithm == algorithm.NameElastic || p.rule.Algorithm == "odd" { // which is not handed over, nor are its debts
 					p.allowance += p.largest.Burst
 					for _, k := range p.a.Look(p.now, "k") {
 						p.allowance += max(-k.Tokens, 0)
@@ -340,10 +381,10 @@ func TestHostsOfAPoolUseNoMoreThanIsStated(t *testing.T) {
 			"sweeps": func(t *rapid.T) { p.a.GC(p.now) },
 			"": func(t *rapid.T) {
 				bound := p.largest.Burst + p.allowance
-				switch len(names) {
-				case 2:
+				switch {
+				case len(names) == 2:
 					bound += 0.75*p.largest.Burst + p.largest.Rate*algorithm.Silence*p.interval.Seconds()
-				case 3:
+				case len(names) == 3, names[0] == "odd":
 					bound += algorithm.Elastic{}.Overshoot(p.largest, len(p.hosts), p.interval)
 				}
 				if p.most > bound+1e-6*math.Max(bound, 1) {
