@@ -14,9 +14,12 @@
 package keyed
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -78,9 +81,39 @@ type Grant struct {
 
 // message is both messages. Keys are bytes, because not all of them are UTF-8.
 type message[Row any] struct {
-	Keys [][]byte `json:"keys,omitempty"`
-	Rows []Row    `json:"rows"`
+	Keys column[[]byte] `json:"keys,omitempty"`
+	Rows column[Row]    `json:"rows"`
 }
+
+// column is a list of at most rpc.MaxKeys. It has no memory for more, which a short text may name.
+type column[Row any] []Row
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *column[Row]) UnmarshalJSON(text []byte) error {
+	d := json.NewDecoder(bytes.NewReader(text))
+	switch begin, err := d.Token(); {
+	case err == nil && begin == nil: // null, which is no list, and changes nothing
+		return nil
+	case begin != json.Delim('['):
+		return cmp.Or(err, errNoList)
+	}
+	for *c = (*c)[:0]; d.More(); {
+		if len(*c) == rpc.MaxKeys {
+			return errTooLong
+		}
+		var row Row
+		if err := d.Decode(&row); err != nil {
+			return err
+		}
+		*c = append(*c, row)
+	}
+	return nil
+}
+
+var (
+	errNoList  = errors.New("keys and rows are lists")
+	errTooLong = fmt.Errorf("a message has at most %d keys, and a row for each", rpc.MaxKeys)
+)
 
 func encode[Row any](typeURL string, m message[Row]) (*anypb.Any, error) {
 	text, err := json.Marshal(m)
@@ -161,8 +194,8 @@ func (o *owner[Request, Response, State]) Update(_ context.Context, host string,
 	if err != nil {
 		return nil, err
 	}
-	if n := len(asked.Keys); n != len(asked.Rows) || n > rpc.MaxKeys {
-		return nil, rpc.Refuse("%d keys and %d rows; send a row for each key, and at most %d", n, len(asked.Rows), rpc.MaxKeys)
+	if n := len(asked.Keys); n != len(asked.Rows) {
+		return nil, rpc.Refuse("%d keys and %d rows; send a row for each key", n, len(asked.Rows))
 	}
 	for i, key := range asked.Keys { // before any state changes
 		if len(key) == 0 || len(key) > rpc.MaxKeyLength {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -78,6 +79,9 @@ func TestEachKeyHasAStateUntilItIsForgotten(t *testing.T) {
 	if got := weights(t, owner, "a", "b", "a", "\xff"); got != "[0.1 0.1 0.2 0.1]" {
 		t.Error(got)
 	}
+	if got := weights(t, owner); got != "[]" {
+		t.Error(got)
+	}
 	if got := weights(t, owner, "\xfe", "\xff"); got != "[-1 0.2]" { // there is no room for one more
 		t.Error(got)
 	}
@@ -112,6 +116,32 @@ func TestMessagesAreRefusedWhole(t *testing.T) {
 	endless.Ask = func(keyed.Use) float64 { return math.Inf(1) }
 	if _, err := endless.Codec().EncodeReport(report("a")); !errors.Is(err, rpc.ErrPayload) {
 		t.Errorf("no number in JSON: %v", err)
+	}
+}
+
+// large is a request whose text is much shorter than its memory, and which counts what is read.
+type large struct{ _ [1024]byte }
+
+var larges int
+
+func (l *large) UnmarshalJSON([]byte) error {
+	larges++
+	return nil
+}
+
+// A short text does not take memory for more rows than a message may have.
+func TestThereIsNoMemoryForRowsBeyondTheBound(t *testing.T) {
+	owner := keyed.Payload[large, bool, bool]{Type: "example.com/large", Decide: func(time.Time, string, *bool, large) bool { return true }}.Owner()
+	for _, text := range []string{
+		`{"rows":[` + strings.Repeat("0,", 4*rpc.MaxKeys) + `0]}`,
+		`{"rows":[0],"keys":[` + strings.Repeat(`"",`, 4*rpc.MaxKeys) + `""]}`,
+		`{"rows":0}`,
+	} {
+		larges = 0
+		_, err := owner.Update(t.Context(), "host", &anypb.Any{TypeUrl: "example.com/large", Value: []byte(text)})
+		if !errors.Is(err, rpc.ErrPayload) || larges > rpc.MaxKeys {
+			t.Errorf("%.20s…: %v, after %d rows", text, err, larges)
+		}
 	}
 }
 
