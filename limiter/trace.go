@@ -32,7 +32,8 @@ type Traced struct {
 const MaxTraced = tracing.MaxKeys
 
 // Trace begins, or ends, to remember the newest 256 decisions about key, refused ones
-// among them. It returns false if MaxTraced keys are traced already. While a key is
+// among them. If key is the pattern of a shared rule, these are decisions about all keys of
+// the rule. Trace returns false if MaxTraced keys are traced already. While a key is
 // traced, a decision about it takes a few times as long, and decisions about other keys
 // that go by more than a plain bucket take a few nanoseconds more. Slots in flight are
 // not traced.

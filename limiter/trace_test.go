@@ -83,6 +83,25 @@ func TestATraceHasEachDecisionAndChangesNone(t *testing.T) {
 	}
 }
 
+// The keys of a shared rule have one bucket, whose key is the pattern. Programs that report at an
+// edge are asked to trace that.
+func TestATraceOfASharedBucketHasDecisionsAboutAllItsKeys(t *testing.T) {
+	g := limiter.NewGroup(traceLimits(t, traced), 1)
+	g.For("shared:a").Allow()
+	for _, name := range []string{"shared:*", "shared:a"} {
+		g.Trace(name, true)
+	}
+	for _, name := range []string{"shared:a", "shared:b", "shared:*", "plain"} {
+		g.For(name).Allow()
+	}
+	for name, want := range map[string]int{"shared:*": 3, "shared:a": 1} {
+		if all, _ := g.Traced(name); len(all) != want {
+			t.Errorf("%s: %d decisions, want %d: %+v", name, len(all), want, all)
+		}
+	}
+}
+
+
 func TestTracesAreBounded(t *testing.T) {
 	g := limiter.NewGroup(traceLimits(t, "limits: [{key: '*', limit: 1000/s, algorithm: even}]"), 1)
 	for i := range limiter.MaxTraced {

@@ -131,6 +131,9 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, aske
 		k.set.Listener.Decided(now, k.name, rule.key(), n, v)
 	}
 	k.set.traces.Add(k.name, tracing.Decided{Verdict: v, At: now, N: n})
+	if rule.shared && !rule.isCommon(k.name) {
+		k.set.traces.Add(rule.key(), tracing.Decided{Verdict: v, At: now, N: n})
+	}
 }
 
 // Charged counts n tokens that were taken because they are spent already, as far as a bucket
