@@ -130,13 +130,14 @@ func (g *Group) Counts(f func(c Count)) {
 }
 
 // Others returns how many other keys than key the rule of key has on this host: keys in use,
-// and idle keys that count for max_keys until idle_after is over.
-func (g *Group) Others(key string) int64 {
-	n := g.keys().Counted(key)
-	if g.keys().Live(key) != nil {
+// and idle keys that count for max_keys until idle_after is over. placed says that key is one
+// of these too.
+func (g *Group) Others(key string) (n int64, placed bool) {
+	n = g.keys().Counted(key)
+	if placed = g.keys().Live(key) != nil; placed {
 		n--
 	}
-	return n
+	return n, placed
 }
 
 // Elsewhere reports whether a decision about key may wait for another host, or for Redis.

@@ -101,7 +101,6 @@ func TestATraceOfASharedBucketHasDecisionsAboutAllItsKeys(t *testing.T) {
 	}
 }
 
-
 func TestTracesAreBounded(t *testing.T) {
 	g := limiter.NewGroup(traceLimits(t, "limits: [{key: '*', limit: 1000/s, algorithm: even}]"), 1)
 	for i := range limiter.MaxTraced {

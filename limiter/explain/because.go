@@ -168,15 +168,15 @@ func (k *Key) part(rule *dynamicconfig.Rule) []string {
 	return say
 }
 
-// tokens says whether there are enough for an event that costs 1: a whole one, or, under
-// max_debt, no debt.
+// tokens says whether there are enough for an event that costs 1: a whole one, or less under
+// max_debt, but no debt.
 func (k *Key) tokens(rule *dynamicconfig.Rule) []string {
 	if k.Tokens == nil {
 		return nil
 	}
 	t, enough := *k.Tokens, 1.0
-	if rule.MaxDebt > 0 {
-		enough = 0
+	if rule.MaxDebt > 0 { // the event borrows what fills in until then
+		enough = max(1-value(k.Limit)*rule.MaxDebt.Seconds()-1e-6, 0)
 	}
 	if t >= enough {
 		return []string{fmt.Sprintf("%s of %s tokens are there", number(t), number(value(k.Burst)))}

@@ -275,7 +275,7 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 	}
 	if !live {
 		k.Algorithm = rule.Algorithm
-		if n := group.Others(key); n >= int64(rule.MaxKeys) && !rule.Shared {
+		if n, placed := group.Others(key); !placed && n >= int64(rule.MaxKeys) && !rule.Shared {
 			k.Refuses, k.Because = true, fmt.Sprintf("the rule has max_keys: %d, and %s it at this host: further keys are refused until others were idle for %v", rule.MaxKeys, printable.Count(n, "key uses", "keys use"), rule.IdleAfter)
 			return k
 		}

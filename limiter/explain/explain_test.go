@@ -5,6 +5,7 @@ package explain
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -63,7 +64,8 @@ func TestTheSumOfHosts(t *testing.T) {
 	}
 }
 
-// Under max_debt, events happen while the bucket is not in debt, also without a whole token.
+// Under max_debt, events happen while the bucket is not in debt, also without a whole token, if
+// enough fills in within max_debt.
 func TestABucketThatMayBorrowRefusesInDebtOnly(t *testing.T) {
 	for _, tt := range []struct {
 		debt    time.Duration
@@ -77,12 +79,29 @@ func TestABucketThatMayBorrowRefusesInDebtOnly(t *testing.T) {
 		{time.Second, 0.5, false, "0.5 of 3 tokens are there"},
 		{time.Second, 0, false, "0 of 3 tokens are there"},
 		{time.Second, -2, true, "it has used more than that, and owes 2 tokens: the debt is paid in 1s"},
+		{100 * time.Millisecond, 0.5, true, "all of it is used: the next token is there in 150ms"}, // for an event borrows 0.2
+		{100 * time.Millisecond, 0.9, false, "0.9 of 3 tokens are there"},
 	} {
 		limit, burst := 2.0, 3.0
 		k := Key{Limit: &limit, Burst: &burst, Tokens: &tt.tokens}
 		if got := strings.Join(k.tokens(&dynamicconfig.Rule{MaxDebt: tt.debt}), "; "); got != tt.want || k.Refuses != tt.refuses {
 			t.Errorf("%v: %q, refuses: %t; want %q", tt, got, k.Refuses, tt.want)
 		}
+	}
+}
+
+// A limit of 0 allows nothing, whatever may be owed.
+func TestUnderALimitOfZeroNothingIsBorrowed(t *testing.T) {
+	s, err := dynamicconfig.Parse("limits", []byte(`limits: [{key: k, limit: 0/s, max_debt: 2s, algorithm: even}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := limiter.NewGroup(s, 1)
+	if g.For("k").Allow() {
+		t.Fatal("it is allowed")
+	}
+	if k := Look(g, s, 1, "k"); !k.Refuses || !strings.Contains(k.Because, "no tokens are there, and none come") {
+		t.Errorf("%+v", k)
 	}
 }
 
@@ -148,6 +167,29 @@ func TestAKeyThatKeepsItsPlaceIsNotRefused(t *testing.T) {
 	}
 	if g.For("k2").Allow() || !g.For("k1").Allow() {
 		t.Error("it is not as it was said")
+	}
+}
+
+// Keys in use when max_keys is lowered keep their places, also while they are idle.
+func TestAKeyBeyondALowerMaxKeysIsNotRefused(t *testing.T) {
+	parse := func(most int) *dynamicconfig.Snapshot {
+		s, err := dynamicconfig.Parse("limits", fmt.Appendf(nil, `limits: [{key: "k*", limit: 10/s, algorithm: even, max_keys: %d}]`, most))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	g, now := limiter.NewGroup(parse(2), 1), stage.Now()
+	g.For("k1").Allow()
+	g.For("k2").Allow()
+	s := parse(1)
+	driver.Of(g).Configure(now, s)
+	interval := stage.Instant(g.Interval())
+	for i := range stage.Instant(4) { // idle_after is 5 intervals
+		driver.Of(g).Report(now + i*interval)
+	}
+	if k := Look(g, s, 1, "k1"); k.InUse || k.Refuses || !g.For("k1").Allow() {
+		t.Errorf("it keeps its place: %+v", k)
 	}
 }
 
