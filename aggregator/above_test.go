@@ -213,6 +213,23 @@ func TestNobodyTakesWhatIsLeftOfTheRulesLimit(t *testing.T) {
 	}
 }
 
+// A new owner has hosts keep what they have while it learns. The rest of the rule's limit is not
+// theirs then either.
+func TestNobodyTakesWhatIsLeftOfTheRulesLimitWhileTheOwnerLearns(t *testing.T) {
+	u := reportOf("request-weighted", 10, 0, s, "k")
+	u.Weight[0] = 0.01
+	above := below(t, dynamicconfig.Rule{Algorithm: "request-weighted", Learning: 30 * s})
+	split := leased(t, dynamicconfig.Rule{Limit: 1000, Algorithm: "request-weighted", Learning: 30 * s})
+	split.Split(1, 3)
+	for where, a := range map[string]*Aggregator{"below a parent": above, "on the smaller side of a split": split} {
+		a.Moved(0)
+		g := step(t, a, s/10, "host", u)
+		if g.Weight[0] != 0.01 || g.Floor != usage.FloorUnused || g.Used[0] < 1000 {
+			t.Errorf("%s, a host that has 10/s of 1000/s gets %+v", where, g)
+		}
+	}
+}
+
 // The cluster above knows what hosts under elastic want.
 func TestEveryAlgorithmSaysWhatItsHostsWant(t *testing.T) {
 	registry := algorithm.Builtin()

@@ -160,18 +160,19 @@ func (u *update) decide(k *owned.Key, i int) (g account.Grant, ok bool) {
 		r.Overlaps = false
 		u.core.metrics.overlapping.Inc(1)
 	}
+	below := k.Above != nil || part < 1 // hosts know the rule's limit only
+	if below && !k.Asked() {
+		g.Used = max(g.Used, float64(k.Rule.Limit)) // so hosts do not use the rest of it
+	}
 	if r.Keeps {
 		r.Keeps = false
 		has := u.usage.Weight[i]
 		return u.floored(account.Grant{Weight: has, Burst: has * k.Rule.Burst, Used: g.Used}, k, part), true
 	}
-	if k.Above != nil || part < 1 { // hosts know the rule's limit only
+	if below {
 		k.Above.Stir(u.now)
 		if u.grants.Floor != usage.FloorDrop { // which says what part of the events passes
 			g.Weight *= part
-		}
-		if !k.Asked() {
-			g.Used = max(g.Used, float64(k.Rule.Limit)) // so hosts do not use the rest of it
 		}
 		ok = ok && !k.Above.Waits()
 	}
