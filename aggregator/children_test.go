@@ -92,6 +92,32 @@ func TestAnOwnerBeforeClaimsNothingAbove(t *testing.T) {
 	}
 }
 
+// Two changes of the ring come at once. The hand-over that follows the first may run after the
+// owner has heard of the second: the owner claims for the keys that it owns by the second.
+func TestALateHandOverDoesNotSayWhoClaimsAbove(t *testing.T) {
+	a := below(t, dynamicconfig.Rule{Algorithm: "elastic"})
+	first, second := Cluster{Placement: other{}, Self: "me"}, Cluster{Placement: always("me"), Self: "me"}
+	a.RingMoved(first)
+	a.RingMoved(second)
+	for _, c := range []Cluster{second, first} {
+		if err := a.HandOver(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	step(t, a, 0, "host", reportOf("elastic", 40, 0, s, "k"))
+	if asked := a.Parent().Ask(s, "region"); asked == nil {
+		t.Error("the owner claims nothing for its key")
+	}
+	second.Leaving = true
+	if err := a.HandOver(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	step(t, a, s, "host", reportOf("elastic", 40, 0, s, "another"))
+	if asked := a.Parent().Ask(2*s, "region"); asked != nil {
+		t.Errorf("an owner that has left claims %+v", asked.Rows)
+	}
+}
+
 // A rule that migrates has two accounts of a key. The cluster above has one claimant, whose
 // demand is that of the account that answers.
 func TestOnlyTheAccountThatAnswersClaimsAbove(t *testing.T) {

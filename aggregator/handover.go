@@ -23,8 +23,8 @@ const handOverWithin = 2 * time.Second
 // report it themselves.
 func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 	var errs []error
-	a.keys.Parent.Moved(c.Owns)
 	if c.Leaving {
+		a.keys.Parent.Moved(c.Owns)
 		a.keys.Left.Store(true) // what it granted from now on, the next owners would not hear of
 		claimant := claims.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
 		for _, part := range a.Handover(Now()) {
