@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -82,7 +81,7 @@ type Node struct {
 	owners  aggregator.Owners // the aggregator, and those of payloads
 	takes   *ask.Forward
 
-	mu    sync.Mutex // protects loops
+	mu    turn // protects loops
 	loops loops
 }
 
@@ -125,6 +124,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		},
 		source:  source,
 		members: members,
+		mu:      make(turn, 1),
 	}
 	if o.health != nil {
 		n.checkHealth(*o.health)

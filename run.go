@@ -31,6 +31,26 @@ type loops struct {
 	serves          bool                  // the transport has started, and not ended
 }
 
+// turn is a lock that a caller waits for until its context ends at the latest: a Stop may hold
+// it for long.
+type turn chan struct{}
+
+func (t turn) lock(ctx context.Context) error {
+	select {
+	case t <- struct{}{}: // also if ctx has ended
+		return nil
+	default:
+	}
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("headgate: another Start or Stop has not returned: %w", ctx.Err())
+	}
+}
+
+func (t turn) unlock() { <-t }
+
 // await waits until all listeners have returned: they are the service's, and may block. So it
 // waits until ctx ends at the latest.
 func await(ctx context.Context, listened <-chan struct{}) error {
@@ -57,8 +77,10 @@ func await(ctx context.Context, listened <-chan struct{}) error {
 // transport could not start, as when the address is in use, Start may be called again.
 // Otherwise a Node starts once: later calls return ErrStarted, after a Stop too.
 func (n *Node) Start(ctx context.Context) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	if err := n.mu.lock(ctx); err != nil {
+		return err
+	}
+	defer n.mu.unlock()
 
 	if n.loops.WaitGroup != nil {
 		return ErrStarted
@@ -129,8 +151,8 @@ func (n *Node) joinLocked(ctx, running context.Context) error {
 			n.log.Error("members cannot be watched; the ring stays as it is", "error", err)
 		}
 	})
-	n.mu.Unlock()
-	defer n.mu.Lock()
+	n.mu.unlock()
+	defer func() { n.mu <- struct{}{} }()
 	select {
 	case <-first:
 		if ring := n.ring.Ring(); !ring.Has(n.address) {
@@ -212,14 +234,16 @@ func meshInterval(snapshot *dynamicconfig.Snapshot) time.Duration {
 
 // Stop gives back what this host has leased, hands over the keys that it owns,
 // ends the loops, stops the transport, and returns when nothing runs any more. If ctx ends
-// while calls of other hosts, or listeners of limiters, have not returned, Stop returns an
-// error, and another Stop waits for them again. Limiters that
+// while calls of other hosts, listeners of limiters, or another Stop have not returned, Stop returns an
+// error, and a later Stop waits for them again. Limiters that
 // are still held go on deciding: by their rules' fallbacks where this host had a grant. Stop
 // may be called at any time, more than once.
 func (n *Node) Stop(ctx context.Context) error {
-	n.mu.Lock()
+	if err := n.mu.lock(ctx); err != nil {
+		return err
+	}
 	err, listened := n.stopLocked(ctx), n.loops.listened
-	n.mu.Unlock()
+	n.mu.unlock()
 	return errors.Join(err, await(ctx, listened))
 }
 

@@ -97,3 +97,30 @@ func TestStopAgainWaitsForTheTransport(t *testing.T) {
 		}
 	})
 }
+
+// Nor does one that waits for the transport. Both end it.
+func TestStopEndsWithItsOwnContextWhileTheTransportRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, first := time.Now(), make(chan error, 1)
+		n := over(t, &stuck{late: late{starts: 1}, ends: began.Add(time.Minute)})
+		if err := n.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		go func() { first <- n.Stop(context.Background()) }()
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := n.Stop(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) != time.Second {
+			t.Errorf("%v after %v of one second", err, time.Since(began))
+		}
+		if err := n.Start(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("started with %v while it stops", err)
+		}
+		if err := <-first; err != nil {
+			t.Errorf("the first one: %v", err)
+		}
+		if err := n.Stop(ctx); err != nil {
+			t.Errorf("once all has ended: %v", err)
+		}
+	})
+}
