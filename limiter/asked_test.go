@@ -105,6 +105,11 @@ func TestKeysInFallbackAreCountedByRule(t *testing.T) {
 	g.Manual().Configure(3*second, snapshot(t, rule("b")))
 	report(4 * second)
 	fallen("without the rule", map[string]float64{"a*": 0, "b": 0})
+	moves := rule("b")
+	moves.Migration = &dynamicconfig.Migration{From: "request-weighted", To: "elastic", Mode: dynamicconfig.ModeOldShadowNew}
+	g.Manual().Configure(4*second, snapshot(t, moves))
+	report(90 * second)
+	fallen("both sides of a migration without grants", map[string]float64{"b": 1})
 }
 
 // How long callers are told to wait is in a histogram, also if they only reserve.

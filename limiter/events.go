@@ -55,7 +55,8 @@ const (
 	EventRemoved
 	// EventFallbackEntered is a key whose grant has run out, or whose bucket
 	// elsewhere does not answer; under Auto, one without a grant whose owner does not
-	// answer asks either. A new key begins in its fallback without it.
+	// answer asks either. A new key begins in its fallback without it. Of a migration,
+	// each side has this event and the next.
 	EventFallbackEntered
 	// EventFallbackLeft is a key that has a grant again, or whose bucket elsewhere answers again.
 	EventFallbackLeft
