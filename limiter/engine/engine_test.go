@@ -240,6 +240,33 @@ func TestLookingChangesNothing(t *testing.T) {
 	})
 }
 
+// What is shown of a key is as in a decision about it while everything is let through.
+func TestABucketIsInfiniteWhileAllIsLetThrough(t *testing.T) {
+	config := &dynamicconfig.Config{Rules: []dynamicconfig.Rule{
+		{Key: "k", Limit: 1, Algorithm: "even"},
+		{Key: "off", Limit: 1, Migration: &dynamicconfig.Migration{From: "even", To: "elastic"}},
+	}}
+	limits, err := config.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := limiter.NewGroup(limits, 1)
+	b := New(group, func() *dynamicconfig.Snapshot { return limits })
+	b.Decide(t.Context(), edge.Ask{Key: "k", Cost: 1})
+	config.Overrides = []dynamicconfig.Override{{Key: "k", Bypass: true, Until: time.Now().Add(time.Hour), Author: "ada", Reason: "a test"}}
+	if limits, err = config.Snapshot(); err != nil {
+		t.Fatal(err)
+	}
+	limits = limits.At(time.Now())
+	group.Configure(limits)
+	for _, key := range []string{"k", "off"} {
+		d := b.Decide(t.Context(), edge.Ask{Key: key, Cost: 1})
+		if got, ok := b.Look(key); !ok || got.Limit != d.Limit || got.Burst != d.Burst || got.Left != d.Left || got.Policy != d.Policy {
+			t.Errorf("%s: %+v, %v; decided %+v", key, got, ok, d)
+		}
+	}
+}
+
 func TestCostsThatAreKnownAfterwards(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := of(t, rules)

@@ -3,18 +3,29 @@
 package engine
 
 import (
+	"math"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/rpc/edge"
 )
 
-// Look tells about key's bucket, and changes nothing. It returns false if nothing
-// limits the key, or nothing of it is allowed because no rule matches it.
+// Look tells about key's bucket, and changes nothing. It returns false if no rule matches the
+// key. While the rule lets everything through, the bucket is infinite, as in a Decision.
 func (e *Engine) Look(key string) (edge.Bucket, bool) {
 	var rule *dynamicconfig.Rule
 	if e.limits != nil {
 		rule, _ = e.limits().Match(key)
 	}
+	b, ok := e.look(key, rule)
+	if rule != nil && (rule.Bypassed() || rule.Answering() < 0) {
+		b.Limit, b.Burst, b.Left, b.Fallback = math.Inf(1), math.Inf(1), math.Inf(1), false
+	}
+	return b, ok
+}
+
+// look is Look for a key that rule, if not nil, matches and limits.
+func (e *Engine) look(key string, rule *dynamicconfig.Rule) (edge.Bucket, bool) {
 	if status, ok := e.group.Inspect(key); ok && len(status.Shares) > 0 {
 		return live(rule, status), true
 	}
