@@ -34,7 +34,7 @@ func newHolder(hosts int) *holder {
 			Successor: func(_, algorithm string) *report.Subject { return h.Find(algorithm) },
 		}),
 		Hub: remote.NewHub(remote.HubConfig{
-			Log: slog.New(slog.DiscardHandler), Interval: interval, Background: func(f func()) { f() },
+			Log: slog.New(slog.DiscardHandler), Background: func(f func()) { f() },
 			Failures: tally.NoopScope.Counter(""), Skipped: tally.NoopScope.Counter(""),
 			Fell: func(stage.Instant, *share.Base, bool) {},
 		}),

@@ -52,7 +52,7 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
 	s.Config = &c
 	s.metrics = usage.New(c.Scope)
 	s.hub = remote.NewHub(remote.HubConfig{
-		Log: c.Log, Interval: s.Interval, Background: c.Background, Charges: c.Charges,
+		Log: c.Log, Background: c.Background, Charges: c.Charges,
 		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, Fell: s.Config.fell,
 	})
 	s.table = keytable.New[Key]()

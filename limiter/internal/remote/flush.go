@@ -58,7 +58,7 @@ func (h *Hub) flushTogether(now stage.Instant, stages []*Stage) (alone []*Stage)
 	for under, some := range together {
 		if !h.run(h.batches, func() { sendAll(now, h.config.Charges[under], some) }) {
 			for _, s := range some {
-				s.owed.End()
+				s.owed.End(nil)
 			}
 		}
 	}
@@ -71,7 +71,7 @@ func sendAll(now stage.Instant, to stage.Charges, stages []*Stage) {
 		stages = sendNext(now, to, stages)
 	}
 	for _, s := range stages {
-		s.end(now, false)
+		s.end(now, nil)
 	}
 }
 
@@ -83,7 +83,7 @@ func sendNext(now stage.Instant, to stage.Charges, stages []*Stage) (more []*Sta
 		if op := s.next(); op != nil {
 			ops, sent = append(ops, *op), append(sent, s)
 		} else {
-			s.end(now, false)
+			s.end(now, nil)
 		}
 	}
 	if len(ops) == 0 {
@@ -95,7 +95,7 @@ func sendNext(now stage.Instant, to stage.Charges, stages []*Stage) (more []*Sta
 			return
 		}
 		ended[i] = true
-		if failed := sent[i].heard(now, err); failed || !sent[i].Owes() {
+		if failed := sent[i].heard(now, err); failed != nil || !sent[i].Owes() {
 			sent[i].end(now, failed)
 		} else {
 			more = append(more, sent[i])

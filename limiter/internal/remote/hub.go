@@ -6,7 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"sync/atomic"
-	"time"
 
 	"github.com/uber-go/tally/v4"
 
@@ -35,8 +34,7 @@ type Hub struct {
 
 // HubConfig is what a Hub works with.
 type HubConfig struct {
-	Log      *slog.Logger
-	Interval func() time.Duration // the update interval
+	Log *slog.Logger
 
 	// Charges are of the algorithms whose Remotes take charges of many keys at a time.
 	Charges map[string]stage.Charges
@@ -82,11 +80,12 @@ const (
 // mayAsk implements services.
 func (h *Hub) mayAsk(now stage.Instant) bool { return h.asks.Spend(now, asksPerHost, hostAsksAtOnce) }
 
-// Interval implements services.
-func (h *Hub) Interval() time.Duration { return h.config.Interval() }
-
 // Background implements services.
 func (h *Hub) Background(f func()) bool { return h.run(h.running, f) }
+
+// mayWait implements services. A simulator runs asks and what is in the background in turns, so that an
+// ask which waits would wait for ever.
+func (h *Hub) mayWait() bool { return h.config.Background == nil }
 
 // run runs f, or returns false if as many run already as may.
 func (h *Hub) run(among background.Goroutines, f func()) bool {

@@ -5,7 +5,6 @@ package remote
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
@@ -38,8 +37,8 @@ type services interface {
 	// remoteOwes lists s from now on, because s has charges or refunds to send.
 	remoteOwes(s *Stage)
 
-	// Interval is the update interval.
-	Interval() time.Duration
+	// mayWait reports whether an ask may wait for what runs in the background.
+	mayWait() bool
 }
 
 // Link is what all Stages of a host under one algorithm have in common.
@@ -58,8 +57,8 @@ func newLink(algorithm string, remote stage.Remote, host services) *Link {
 type line struct {
 	counted
 	*Link
-	retryAt atomic.Int64 // the earliest Instant at which a failed operation is sent again
-	failing share.Since  // the last event had no answer
+	failing share.Since // the last event had no answer
+	failure share.Since // an operation had no answer, the last time at this second
 }
 
 // Asks reports whether it is the Remote of algorithm that is asked.
@@ -83,7 +82,7 @@ func (l *line) failed(now stage.Instant, err error, event bool) {
 	first := event && !errors.Is(err, stage.ErrBusy) && // this host is busy; the remote may be well
 		l.failing.Begin(now)
 	l.host.remoteFailed(now, l.Rate, err, first)
-	l.retryAt.Store(int64(now.Add(retryEvery)))
+	l.failure.Again(now)
 }
 
 // answers notes that the remote has answered.

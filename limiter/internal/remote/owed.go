@@ -3,9 +3,11 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
+	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -20,11 +22,11 @@ type debts struct {
 // use.
 func (d *debts) Owes() bool { return !d.owed.None() }
 
-// waits reports whether the latest send failed less than retryEvery ago. A retryAt that is further
-// ahead comes from a caller that stated a time to come, and does not count.
+// waits reports whether the latest send failed less than retryEvery ago, to the second. One that
+// failed later than now is of a caller that stated a time to come, and does not count.
 func (d *debts) waits(now stage.Instant) bool {
-	left := stage.Instant(d.retryAt.Load()).Sub(now)
-	return left > 0 && left <= retryEvery
+	at, failed := d.failure.At()
+	return failed && at <= now && now.Sub(at) < retryEvery
 }
 
 // atOnce is how many Operations a sender sends before it begins anew: one that had no answer,
@@ -33,26 +35,50 @@ const atOnce = 2
 
 // Flush sends what is owed in the background.
 func (d *debts) Flush(now stage.Instant) {
-	if !d.begin() {
-		return
+	if d.begin() && !d.host.Background(func() { d.send(context.Background(), now) }) {
+		d.owed.End(nil)
 	}
-	sends := d.host.Background(func() {
-		failed := false
-		defer func() { d.end(now, failed) }()
-		for range atOnce {
-			op := d.next()
-			if op == nil {
-				return
-			}
-			_, err := d.do(context.Background(), *op)
-			if failed = d.heard(now, err); failed {
-				return
-			}
+}
+
+// send sends what is owed, for which the caller has begun.
+func (d *debts) send(ctx context.Context, now stage.Instant) {
+	var failed error
+	defer func() { d.end(now, failed) }()
+	for range atOnce {
+		op := d.next()
+		if op == nil {
+			return
 		}
-	})
-	if !sends {
-		d.owed.End()
+		_, err := d.do(ctx, *op)
+		if err != nil && ctx.Err() != nil { // an ask's, whose caller has gone
+			return
+		}
+		if failed = d.heard(now, err); failed != nil {
+			return
+		}
 	}
+}
+
+// putFirst has the remote charged with what it is owed by now before it is asked for more. If attempts
+// to send that fail for retryEvery, asks wait for them no longer.
+func (d *debts) putFirst() {
+	if d.host.mayWait() {
+		d.owed.PutFirst(stage.Now().Add(retryEvery))
+	}
+}
+
+// askAfter is do once the remote has been charged with what was put first. If that charge has no answer, neither has
+// op. Both together take as long as one may; op alone, if only the remote knows how long that is.
+func (d *debts) askAfter(ctx context.Context, op stage.Operation) (o stage.Outcome, err error) {
+	bounded, cancel := context.WithTimeout(ctx, cmp.Or(op.Rule.AskTimeout, rule.DefaultAskTimeout))
+	defer cancel()
+	if err := d.owed.AwaitFirst(bounded, func() { d.send(ctx, stage.Now()) }); err != nil {
+		return o, err
+	}
+	if op.Rule.AskTimeout > 0 {
+		ctx = bounded // an owner gives back what it paid too late
+	}
+	return d.do(ctx, op)
 }
 
 // begin reports whether something is owed, and lets the caller send it until end.
@@ -61,21 +87,21 @@ func (d *debts) begin() bool { return !d.owed.None() && d.owed.Begin() }
 // next is the Operation to send; nil if there is none.
 func (d *debts) next() *stage.Operation { return d.owed.Next(d.Key(), d.Terms().Rule) }
 
-// heard notes how the Operation to send ended, and whether it is to be sent again later.
-func (d *debts) heard(now stage.Instant, err error) (failed bool) {
+// heard notes how the Operation to send ended. The error is why it is to be sent again later.
+func (d *debts) heard(now stage.Instant, err error) (failed error) {
 	if err != nil && !errors.Is(err, stage.ErrNonsense) {
 		d.failed(now, err, false)
-		return true
+		return err
 	}
 	if d.owed.Done(); err == nil {
 		d.answers(now)
 	}
-	return false
+	return nil
 }
 
 // end ends what begin began.
-func (d *debts) end(now stage.Instant, failed bool) {
-	if d.owed.End(); !failed {
+func (d *debts) end(now stage.Instant, failed error) {
+	if d.owed.End(failed); failed == nil {
 		d.Flush(now) // what was added when there seemed to be nothing more
 	}
 }

@@ -122,7 +122,7 @@ func TestWhatIsOwedForManyKeysIsSentTogetherUntilItIsAnswered(t *testing.T) {
 	for range 10 {
 		newStage(t, c.store, h).owe(3)
 	}
-	now := stage.Instant(0)
+	now := stage.Now()
 	for _, row := range []struct {
 		first     int
 		panicking bool

@@ -53,7 +53,6 @@ func Of(p share.Part) *Stage {
 
 func (s *Stage) init(r *share.Rate, l *Link) {
 	s.Rate, s.Link = r, l
-	s.retryAt.Store(math.MinInt64)
 	s.tokens.Init()
 }
 
@@ -143,7 +142,13 @@ func (s *Stage) SetTerms(now stage.Instant, t *share.Terms) {
 // ask asks the remote for q, and for a loan beside it.
 func (s *Stage) ask(ctx context.Context, q stage.Request, l loan) (stage.Outcome, error) {
 	op := stage.Operation{Key: s.Key(), Rule: s.Terms().Rule, N: float64(q.N), Longest: min(max(q.Longest, 0), maxAsk), More: l.most, Wants: l.wants}
-	outcome, err := s.do(ctx, op)
+	var outcome stage.Outcome
+	var err error
+	if s.owed.HasFirst() {
+		outcome, err = s.askAfter(ctx, op)
+	} else {
+		outcome, err = s.do(ctx, op)
+	}
 	if err == nil && outcome.OK && outcome.Wait > op.Longest+maxExcess {
 		s.Owe(q.Now, -q.N) // the caller cannot wait as long
 		err = stage.ErrNonsense
@@ -190,7 +195,9 @@ func (s *Stage) charge(q stage.Request) stage.Verdict {
 	}
 	before := s.tokens.At(q.Now, rule)
 	s.tokens.Set(q.Now, rule, min(before, max(before-float64(n), -rule.MostDebt()))) // no charge makes a deeper debt
-	s.owe(n)
+	if s.owe(n); q.Kind == stage.Before {
+		s.putFirst()
+	}
 	s.Flush(q.Now)
 	return stage.Verdict{Left: left}
 }
@@ -247,8 +254,9 @@ func (s *Stage) owe(n int64) {
 }
 
 // TakeOver charges the remote with n of the tokens that this host used before s was
-// asked; the remote knows the rest. The Rate gives the remote back what callers give back of
-// them. The owner of a key under an Auto learns that from the reports, which count less then.
+// asked; the remote knows the rest. It decides about what s asks from now on after the
+// charge. The Rate gives the remote back what callers give back of the n tokens. The owner
+// of a key under an Auto learns that from the reports, which count less then.
 func (s *Stage) TakeOver(now stage.Instant, n int64) {
 	if n <= 0 {
 		return
@@ -256,7 +264,11 @@ func (s *Stage) TakeOver(now stage.Instant, n int64) {
 	if !s.owned {
 		s.OweElsewhere(n, func(now stage.Instant, n int64) { s.Owe(now, -n) })
 	}
-	s.Owe(now, n)
+	rule := s.Terms().Rule
+	s.tokens.Set(now, rule, s.tokens.At(now, rule)-float64(n))
+	s.owe(n)
+	s.putFirst()
+	s.Flush(now)
 }
 
 // Cap implements stage.Stage. It lowers the fallback's tokens, and the estimate

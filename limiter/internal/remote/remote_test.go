@@ -44,7 +44,7 @@ func (h *host) mayAsk(stage.Instant) bool { return !h.full }
 
 func (h *host) remotePanicked(string, error) { h.panicks++ }
 
-func (h *host) Interval() time.Duration { return time.Second }
+func (h *host) mayWait() bool { return false }
 
 // store is a Remote that carries out an Operation once, as the contract says,
 // and may lose its answers.

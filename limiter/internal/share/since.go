@@ -27,8 +27,14 @@ func (s *Since) At() (stage.Instant, bool) {
 
 // Begin says that it holds from now on. It returns false if it held already.
 func (s *Since) Begin(now stage.Instant) bool {
-	second := min(max(int64(now)/int64(time.Second), 1), math.MaxUint32)
-	return s.second.Load() == 0 && s.second.CompareAndSwap(0, uint32(second))
+	return s.second.Load() == 0 && s.second.CompareAndSwap(0, secondOf(now))
+}
+
+// Again says that it holds since now, also if it held already.
+func (s *Since) Again(now stage.Instant) { s.second.Store(secondOf(now)) }
+
+func secondOf(now stage.Instant) uint32 {
+	return uint32(min(max(int64(now)/int64(time.Second), 1), math.MaxUint32))
 }
 
 // End says that it does not hold any more. It returns false if it did not hold.

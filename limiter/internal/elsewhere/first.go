@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package elsewhere
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// first is tokens that a bucket elsewhere is charged with before the host asks it for more.
+type first struct {
+	until stage.Instant
+	next  atomic.Pointer[attempt] // the one under way, or the next one
+}
+
+// attempt is one to send what is owed.
+type attempt struct {
+	ended chan struct{}
+	err   error // set before ended is closed
+}
+
+// PutFirst has asks come after the charge with what was added until now. If an attempt to send it
+// fails at until or later, they do not any more.
+func (o *Owed) PutFirst(until stage.Instant) {
+	f := &first{until: until}
+	f.next.Store(&attempt{ended: make(chan struct{})})
+	if before := o.first.Swap(f); before != nil {
+		before.end(nil)
+	}
+}
+
+// HasFirst reports whether asks come after a charge.
+func (o *Owed) HasFirst() bool { return o.first.Load() != nil }
+
+// AwaitFirst waits until no ask comes after a charge, and until ctx ends at most. It calls send,
+// which sends what is owed until it calls End, if nobody does so. The error is ctx's, or says why an
+// attempt brought no answer.
+func (o *Owed) AwaitFirst(ctx context.Context, send func()) error {
+	for f := o.first.Load(); f != nil; f = o.first.Load() {
+		a := f.next.Load() // before Begin: if another caller has begun, its End ends this one, or has ended it
+		if ctx.Err() == nil && o.Begin() {
+			send()
+		}
+		if err := a.wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// charged says that f, which may be nil, has been charged.
+func (o *Owed) charged(f *first) {
+	if f != nil && o.first.CompareAndSwap(f, nil) {
+		f.end(nil)
+	}
+}
+
+// end has asks hear how the attempt has ended.
+func (f *first) end(err error) {
+	a := f.next.Swap(&attempt{ended: make(chan struct{})})
+	a.err = err
+	close(a.ended)
+}
+
+func (a *attempt) wait(ctx context.Context) error {
+	select {
+	case <-a.ended:
+		return a.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
