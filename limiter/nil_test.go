@@ -3,8 +3,11 @@
 package limiter
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"math"
+	"strings"
 	"testing"
 
 	"golang.org/x/time/rate"
@@ -24,7 +27,8 @@ func TestAGroupWorksWithoutWhatIsNil(t *testing.T) {
 			rules := []dynamicconfig.Rule{alone(10, 10), {Key: "r", Limit: 10, Burst: 10, Algorithm: "r"}, {
 				Key: "m", Limit: 10, Burst: 10, Migration: &dynamicconfig.Migration{From: Even, To: "elastic", Mode: dynamicconfig.ModeOldShadowNew},
 			}}
-			g := NewGroup(snapshot(t, rules...), -1, option)
+			var log bytes.Buffer
+			g := NewGroup(snapshot(t, rules...), -1, WithLogger(slog.New(slog.NewTextHandler(&log, nil))), option)
 			for _, key := range []string{"k", "r", "m"} {
 				if l := g.For(key); !l.AllowN(second.Time(), 10) || l.AllowN(second.Time(), 1) {
 					t.Errorf("%s has not 10 tokens", key)
@@ -38,6 +42,9 @@ func TestAGroupWorksWithoutWhatIsNil(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
 			g.Run(ctx, updater(nil))
+			if strings.Contains(log.String(), "panic") {
+				t.Error(log.String())
+			}
 		})
 	}
 	if g := NewGroup(nil, 1); !g.For("k").Allow() || g.For("k").Rule() != nil {

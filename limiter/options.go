@@ -42,7 +42,9 @@ func WithAlgorithm(name string, traits dynamicconfig.Traits) Option {
 // The methods of these limiters take as long as r does.
 func WithRemote(algorithm string, r stage.Remote) Option {
 	return func(c *keys.Config) {
-		c.Remotes[algorithm] = r
+		if c.Remotes[algorithm] = r; r == nil {
+			delete(c.Remotes, algorithm)
+		}
 		delete(c.Charges, algorithm)
 	}
 }
