@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/uber-go/tally/v4"
+	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
@@ -158,4 +159,62 @@ func TestWhatIsGivenBackAfterAResetIsNotGivenBackElsewhereAgain(t *testing.T) {
 			t.Errorf("18 of 20 were used since the reset, and %v are left", left)
 		}
 	})
+}
+
+// What was compared in one mode says nothing of the next one: an operator would go on from it at once. The
+// counters, which only grow, have both.
+func TestEachModeOfAMigrationIsComparedByItself(t *testing.T) {
+	for _, inFlight := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			scope := tally.NewTestScope("", nil)
+			under := func(mode dynamicconfig.Mode, limit rate.Limit, from, to string) *dynamicconfig.Snapshot {
+				rule := dynamicconfig.Rule{
+					Key: "k", Limit: limit, Burst: float64(limit), InFlight: inFlight, IdleAfter: time.Hour,
+					Migration: &dynamicconfig.Migration{From: from, To: to, Mode: mode},
+				}
+				if inFlight {
+					rule.Burst, rule.Lease = 0, 10*time.Second
+				}
+				return configUnder(t, rule)
+			}
+			from, to := "even", "elastic"
+			if inFlight {
+				from, to = "static", "fair-share"
+			}
+			g := limiter.NewGroup(under(dynamicconfig.ModeOldShadowNew, 10, from, to), 1, limiter.WithMigration(shadow.Migrator()), limiter.WithScope(scope))
+			use := func(n int) {
+				if !inFlight {
+					g.For("k").AllowN(time.Now(), n)
+				} else if release, err := g.For("k").Acquire(t.Context(), n); err != nil {
+					t.Error(err)
+				} else {
+					release()
+				}
+			}
+			want := func(when string, both int64) {
+				t.Helper()
+				if st, _ := g.Inspect("k"); st.Divergence != (stage.Divergence{Both: both}) {
+					t.Errorf("in flight %t, %s: %+v, want %d", inFlight, when, st.Divergence, both)
+				}
+			}
+			use(3)
+			want("first", 3)
+			g.Configure(under(dynamicconfig.ModeOldShadowNew, 20, from, to))
+			use(1)
+			want("under another limit in the same mode", 4)
+			g.Configure(under(dynamicconfig.ModeNewShadowOld, 20, from, to))
+			want("in another mode", 0)
+			use(2)
+			want("in another mode, after 2", 2)
+			g.Configure(under(dynamicconfig.ModeNewShadowOld, 20, to, from))
+			want("of another pair", 0)
+			use(1)
+			driver.Of(g).Report(stage.Now())
+			for name, c := range scope.Snapshot().Counters() {
+				if c.Tags()["allowed_by"] == "both" && c.Value() != 7 {
+					t.Errorf("in flight %t: %s is %d, want 7", inFlight, name, c.Value())
+				}
+			}
+		})
+	}
 }

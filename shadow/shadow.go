@@ -65,7 +65,8 @@ func (l *Limiter) Mode() dynamicconfig.Mode { return l.pair.Mode() }
 // callers no second burst.
 func (l *Limiter) SetMode(mode dynamicconfig.Mode) { l.pair.SetMode(stage.Now(), mode) }
 
-// Counts returns the counts since New.
+// Counts returns the counts since New, in all modes: they only grow, as metrics do. What was counted
+// in one mode is the difference: note Counts when you call SetMode, and later use Since.
 func (l *Limiter) Counts() stage.Divergence { return l.pair.Counts() }
 
 // Migrator returns the stage.Migrator with which a Group carries out the

@@ -42,8 +42,8 @@ func newShadowReport() *cobra.Command {
 		Short: "Say how the old and the new algorithm of each migration differ",
 		Long: `report says of each rule that changes its algorithm how many tokens the two answered
 differently, in which direction, and for which keys at which members, since the keys began to
-be used there, in earlier modes of the migration too. The verdict is advance below 1% of at least 1,000 tokens, back above 5%, and
-else wait.`,
+be used there, in the mode that the migration is in: each mode begins with nothing. The verdict is
+advance below 1% of at least 1,000 tokens, back above 5%, and else wait.`,
 		Example: `  headgate shadow report --admin 10.0.0.7:7936`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -40,7 +40,7 @@ type Migration struct {
 	Back string `json:"back,omitempty"`
 
 	// Both, OnlyOld, OnlyNew and Neither count, in tokens, what the old and the new limiter
-	// would have allowed, over all members, since the keys came to life there.
+	// would have allowed, over all members, since the keys came to life there, in this Mode alone.
 	Both    int64 `json:"both"`
 	OnlyOld int64 `json:"only_old"`
 	OnlyNew int64 `json:"only_new"`
@@ -137,7 +137,7 @@ func (m *Migration) judge(mode dynamicconfig.Mode, moved int64) {
 	case mode == dynamicconfig.ModeNew:
 		m.Verdict, m.Because = Advance, m.To+" decides alone: write `algorithm: "+m.To+"` in place of `migrate`"
 	case total < enoughCompared:
-		m.Verdict, m.Because = Wait, fmt.Sprintf("only %d tokens were compared so far, and %d are enough", total, enoughCompared)
+		m.Verdict, m.Because = Wait, fmt.Sprintf("only %d tokens were compared in this mode so far, and %d are enough", total, enoughCompared)
 	case differ > manyDiffer && part <= fewDiffer:
 		// Of a key over its limit, two algorithms refuse different events.
 		m.Verdict, m.Because = Wait, how+": but both admit about as much of each key. Look at the keys that differ; if they are over their limits, go on in spite of this"

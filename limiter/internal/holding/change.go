@@ -176,14 +176,12 @@ func (c *Change) migrate(tokens float64) bool {
 	first, second, mode := next.pair[0], next.pair[1], next.plan.Rule.Migration.Mode
 	m, of, inFlight := c.old.migration, [2]share.Part{first.Part(), second.Part()}, slotsOf(first) != nil
 	switch {
-	case m != nil && m.of == of && inFlight:
-		m.slots.SetMode(mode)
 	case m != nil && m.of == of:
-		m.stages.SetMode(now, mode)
+		m.set(now, mode)
 	case inFlight && migrator.Slots != nil:
-		m = &migration{of: of, slots: migrator.Slots(slotsOf(first), slotsOf(second), mode)}
+		m = &migration{of: of, mode: mode, slots: migrator.Slots(slotsOf(first), slotsOf(second), mode)}
 	case !inFlight && migrator.Stages != nil:
-		m = &migration{of: of, stages: migrator.Stages(now, stageOf(first), stageOf(second), mode, c.builder.Hub.Background)}
+		m = &migration{of: of, mode: mode, stages: migrator.Stages(now, stageOf(first), stageOf(second), mode, c.builder.Hub.Background)}
 	default:
 		return false
 	}

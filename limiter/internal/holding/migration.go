@@ -18,22 +18,33 @@ type migration struct {
 	slots   stage.SlotsMigration
 	counted stage.Divergence // by Diverged
 
+	mode   dynamicconfig.Mode
+	before stage.Divergence // what was counted in earlier modes
+
 	// While bypassed is true, an override lets all slots be taken, and neither part answers:
 	// shown is what was counted before, and skipped what was counted under earlier bypasses.
 	bypassed       bool
 	shown, skipped stage.Divergence
 }
 
-// divergence is how the two parts answered so far.
-func (m *migration) divergence() stage.Divergence {
-	switch {
-	case m == nil:
-		return stage.Divergence{}
-	case m.bypassed:
-		return m.shown
-	default:
-		return m.counts().Since(m.skipped)
+// set puts mode in force.
+func (m *migration) set(now stage.Instant, mode dynamicconfig.Mode) {
+	if m.slots != nil {
+		m.slots.SetMode(mode)
+	} else {
+		m.stages.SetMode(now, mode)
 	}
+	if m.mode != mode {
+		m.mode, m.before = mode, m.divergence()
+	}
+}
+
+// divergence is how the two parts answered so far, in all modes.
+func (m *migration) divergence() stage.Divergence {
+	if m.bypassed {
+		return m.shown
+	}
+	return m.counts().Since(m.skipped)
 }
 
 // counts is divergence with what was counted under bypasses.
@@ -57,10 +68,16 @@ func (m *migration) bypass(on bool) {
 	m.bypassed = on
 }
 
-// Divergence is how the two sides of a migration answered so far.
-func (h *Holding) Divergence() stage.Divergence { return h.migration.divergence() }
+// Divergence is how the two sides of a migration answered in the mode in force. What was
+// compared in an earlier mode says nothing of this one.
+func (h *Holding) Divergence() stage.Divergence {
+	if h.migration == nil {
+		return stage.Divergence{}
+	}
+	return h.migration.divergence().Since(h.migration.before)
+}
 
-// Diverged is what Divergence has grown by since the last call; false without a migration.
+// Diverged is how they answered since the last call, in all modes; false without a migration.
 func (h *Holding) Diverged() (d stage.Divergence, migrates bool) {
 	if h.migration == nil { // most have none, and each report asks
 		return d, false
