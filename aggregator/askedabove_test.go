@@ -29,6 +29,68 @@ func TestAnAskThatCanNeverPassIsNoDemand(t *testing.T) {
 	}
 }
 
+// The first ask for a key comes before the cluster above has said what there is. The owner does
+// not refuse it, and the host's fallback decides. What was let through is charged.
+func TestTheFallbackDecidesUntilTheClusterAboveHasSaidWhatThereIs(t *testing.T) {
+	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
+		a := below(t, dynamicconfig.Rule{Algorithm: name, Burst: 100})
+		ask := func(at time.Duration, spent usage.Spent) usage.Took {
+			return took(t, a, at, usage.Take{Tokens: 1, Auto: name == algorithm.NameAuto, Spent: spent})
+		}
+		if got := ask(0, usage.SpentNot); got.Decided {
+			t.Errorf("%s: before there is a lease, the owner decides: %+v", name, got)
+		}
+		if got := ask(s/20, usage.SpentApart); !got.Decided {
+			t.Errorf("%s: what the fallback let through is not charged: %+v", name, got)
+		}
+		if c := answered(t, a, s, lease(100)); name == algorithm.NameExact && (len(c.Bands) != 1 || !(c.Bands[0].Wants > 0)) {
+			t.Errorf("%s: it claims %+v for a key that is asked for", name, c) // hosts under auto report what they want
+		}
+		ask(s, usage.SpentNot)
+		if got := ask(2*s, usage.SpentNot); !got.Decided || !got.OK {
+			t.Errorf("%s: with a lease, the owner answers %+v", name, got)
+		}
+		if got := ask(200*s, usage.SpentNot); !got.Decided || got.OK {
+			t.Errorf("%s: when the lease has ended and nothing is safe, the owner answers %+v", name, got)
+		}
+	}
+}
+
+// A key of which a cluster uses little has a small part of the limit, and of the burst. Events
+// pass all the same. A key that is new has its lease soon.
+func TestAKeyBelowAParentIsServed(t *testing.T) {
+	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
+		for _, every := range []time.Duration{s / 10, 3 * s} {
+			rule := dynamicconfig.Rule{Limit: 10, Burst: 10, Algorithm: algorithm.NameFairShare, Lease: 60 * s, Refresh: 15 * s, Learning: dynamicconfig.None}
+			above := leased(t, rule)
+			rule.Algorithm, rule.Parent = name, true
+			a := leased(t, rule)
+			auto, events, refused := name == algorithm.NameAuto, 0, 0
+			for now := time.Duration(0); now < 120*s; now += s / 10 {
+				if now%every == 0 {
+					events++
+					if got := took(t, a, now, usage.Take{Tokens: 1, Auto: auto}); got.Decided && !got.OK {
+						refused++
+					}
+				}
+				if auto && now%max(every, s) == 0 && now > 0 { // what the owner allowed counts as rejected
+					step(t, a, now, "h", reportOf(name, 0, int64(max(s/every, 1)), max(every, s), "k"))
+				}
+				if now%(3*s) == 0 && now > 0 {
+					a.GC(now)
+					above.GC(now)
+				}
+				if asked := a.Parent().Ask(now, "region"); asked != nil {
+					a.Parent().Hear(now, asked, above.Claim(now, asked), nil)
+				}
+			}
+			if refused > max(events/15, 4) {
+				t.Errorf("%s: of %d events, one in %v, under a limit of 10/s, %d are refused", name, events, every, refused)
+			}
+		}
+	}
+}
+
 // The owner forgets a key with a parent some time after the last ask.
 func TestAnExactKeyWithAParentIsForgotten(t *testing.T) {
 	a := below(t, dynamicconfig.Rule{Algorithm: algorithm.NameExact, Burst: 100})

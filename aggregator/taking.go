@@ -79,13 +79,15 @@ func (c *Core) take(now time.Duration, host uint32, t *usage.Take) usage.Took {
 	now = sh.Lock(now)
 	defer sh.Unlock()
 
-	k := c.keys.Taking(now, sh, c.settings.Load(), hash, t)
-	if k == nil || c.keys.Left.Load() {
+	var took usage.Took
+	if k := c.keys.Taking(now, sh, c.settings.Load(), hash, t); k != nil && !c.keys.Left.Load() {
+		took = k.Take(now, t, c.number, host)
+	}
+	if !took.Decided {
 		c.metrics.undecided.Inc(1)
 		t.Tokens = 0
-		return usage.Took{}
 	}
-	return k.Take(now, t, c.number, host)
+	return took
 }
 
 // undo takes rows, which are the opposites of what was taken. What was lent beside that

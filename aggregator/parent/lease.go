@@ -198,13 +198,17 @@ func (l *Lease) hear(now time.Duration, kept bool, answer claims.Lease) {
 	l.heard, l.safe = true, answer.Safe
 	l.fresh = max(answer.Refresh, MinRefresh)
 	l.askAt, l.early = now+l.fresh, now+l.fresh/4
-	if leaser, ok := l.Account.(account.Leaser); ok && kept {
+	leaser, leases := l.Account.(account.Leaser)
+	if leases && kept {
 		// No lease of an earlier owner outlives the one that it had from above.
 		leaser.Learned(now + answer.Learns)
 	}
 	switch nothing := answer.Amount == 0; {
 	case nothing && answer.Learning:
 		// Nothing was decided. What there is, is safe.
+	case nothing && !leases && !l.given && l.told == 0:
+		// Nothing was wanted, and so nothing was decided. Stir asks once something is.
+		l.early = now
 	case nothing && kept:
 		l.keeps, l.askAt = now, now
 	default:

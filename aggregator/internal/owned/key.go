@@ -73,11 +73,11 @@ func (k *Key) Room(now time.Duration, host uint32, gone func(host uint32)) bool 
 	return k.Account.Hosts() < most
 }
 
-// Limit is the part of the rule's limit and burst that k's hosts share. On the smaller side of
-// a split, the burst is one token at least, unless it is none.
+// Limit is the part of the rule's limit and burst that k's hosts share. Below a parent, and on the
+// smaller side of a split, the burst is one token at least, unless there is nothing.
 func (k *Key) Limit(part float64) algorithm.Limit {
 	l := algorithm.Limit{Rate: part * float64(k.Rule.Limit), Burst: part * k.Rule.Burst}
-	if part > 0 && k.Settings.Side.Missing > 0 {
+	if part > 0 && part < 1 {
 		l.Burst = max(l.Burst, min(k.Rule.Burst, 1))
 	}
 	return l
@@ -173,13 +173,23 @@ func (k *Key) quota() *rules.Quota {
 func (k *Key) Count(n int64) { k.quota().Add(n) }
 
 // Take serves t, of k, for the owner whose number is by, and asked by host. The Tokens
-// of t become what was taken.
+// of t become what was taken. While it is not known what the cluster above leases, k does not
+// decide what there are no tokens for: the host's fallback does.
 func (k *Key) Take(now time.Duration, t *usage.Take, by, host uint32) usage.Took {
-	if p, ok := k.pool(); ok {
-		return p.Take(now, k.Limit(k.Part(now)), t, by, host)
+	p, ok := k.pool()
+	if !ok {
+		t.Tokens = 0
+		return usage.Took{}
 	}
-	t.Tokens = 0
-	return usage.Took{}
+	part := k.Part(now)
+	took := p.Take(now, k.Limit(part), t, by, host)
+	if took.OK {
+		return took
+	}
+	if k.Above.Stir(now); part == 0 && k.Above.Waits() {
+		return usage.Took{}
+	}
+	return took
 }
 
 // left returns what the pool of k has at now as a take of no tokens, from which another

@@ -307,7 +307,7 @@ func (k *asked) Demand(yield func(account.Band) bool) {
 	for b := range k.Account.Demand {
 		if k.always {
 			b.Clients = max(b.Clients, 1)
-			b.Wants += k.asking.rate
+			b.Wants += k.asking.wants()
 		}
 		yield(b)
 	}

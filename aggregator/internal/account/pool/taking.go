@@ -35,6 +35,14 @@ func (a *asking) look(now time.Duration) {
 	}
 }
 
+// wants is the demand, in tokens/s: before the first look, that of all there was.
+func (a *asking) wants() float64 {
+	if a.rate == 0 {
+		return a.tokens
+	}
+	return a.rate
+}
+
 // bucketRule is rule for a bucket, with a limit of its own.
 func bucketRule(rule *dynamicconfig.Rule, limit algorithm.Limit) exactbucket.Rule {
 	return exactbucket.Rule{Rate: limit.Rate, Burst: limit.Burst, MaxWait: rule.MaxWait, MaxDebt: rule.MaxDebt, MaxCost: rule.MaxCost}
@@ -63,6 +71,9 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 	if t.More >= 1 && took.OK && took.Wait == 0 {
 		took.Lent = k.lend(now, host, t.More, k.terms.Burst-t.More, t.Wants, cost)
 		took.Left -= took.Lent
+	}
+	if !took.OK && seconds(now-k.asking.since) >= 1 { // so that the cluster above hears of it soon
+		k.asking.look(now)
 	}
 	if !took.OK && t.More > 0 {
 		took.Retry = max(took.Retry, k.patience(host, cost))
