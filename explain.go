@@ -40,7 +40,7 @@ func WithAnswers(answers questions.Answers) Option {
 	return func(o *options) {
 		for kind := range answers {
 			if slices.Contains([]string{askKey, askTrace, askUntrace, askReset}, kind) {
-				o.errs = append(o.errs, fmt.Errorf("headgate: every Node answers the question %q: choose another name", kind))
+				o.fail("headgate: every Node answers the question %q: choose another name", kind)
 			}
 		}
 		if o.answers == nil {
@@ -210,10 +210,9 @@ func (n *inquiries) AskAll(f func(host string, ask func(ctx context.Context, kin
 
 // Explain returns why key is limited as it is: what each host of the ring knows of it now.
 // Hosts that do not answer before ctx ends, or in 5 seconds if it has no deadline, are in it
-// with the error. Programs that listen
-// nowhere, and report at the edges of hosts, are asked with the grants of their next reports:
-// until then, what the key's owner knows of them is in it. It works between
-// Start and Stop.
+// with the error. Programs that listen nowhere, and report at the edges of hosts, are asked
+// with the grants of their next reports: until then, what the key's owner knows of them is in
+// it. Explain works between Start and Stop.
 func (n *inquiries) Explain(ctx context.Context, key string) explain.Explanation {
 	var mu sync.Mutex
 	var hosts []explain.Host

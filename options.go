@@ -233,18 +233,19 @@ func WithEdgeCounts(c EdgeCounts) Option { return func(o *options) { o.counts = 
 func WithPoints(points int) Option {
 	return func(o *options) {
 		if points < 0 || points > ringpop.MaxTotalPoints {
-			o.fail(fmt.Sprintf("headgate: WithPoints: a host has %d points: use 1 to %d, or 0 for the default", points, ringpop.MaxTotalPoints))
+			o.fail("headgate: WithPoints: a host has %d points: use 1 to %d, or 0 for the default", points, ringpop.MaxTotalPoints)
 		}
 		o.points = points
 	}
 }
 
-// WithHealth leaves members that do not answer out of the ring; see package ringpop/health.
-// Config's Ping and Self are the Node's: leave them zero, and Logger too, unless it should be
-// another than the Node's. By default, a member
-// is on the ring for as long as it is listed. With ringpop/gossip, which knows who lives,
-// health checks find hosts that live and do not answer at the port for other hosts: give
-// Config.After more than 2 seconds, so that gossip is the first to notice what has died.
+// WithHealth leaves members that do not answer out of the ring; see package ringpop/health. By
+// default, a member is on the ring for as long as it is listed. Leave config's Ping and Self
+// zero: the Node sets them. Its Logger is the Node's by default.
+//
+// With ringpop/gossip, which knows who lives, health checks find hosts that live and do not
+// answer at the port for other hosts. Give config's After more than 2 seconds then, so that
+// gossip is the first to notice what has died.
 func WithHealth(config health.Config) Option {
 	return func(o *options) {
 		if min(config.Interval, config.After) < 0 {
@@ -275,7 +276,7 @@ func WithAlgorithm(name string, weigh algorithm.Weigh) Option {
 		if o.known(name) {
 			o.taken(name)
 		} else if err := errors.Join(rule.CheckAlgorithm(name), o.registry.Register(name, weigh)); err != nil {
-			o.errs = append(o.errs, fmt.Errorf("headgate: %w", err))
+			o.fail("headgate: %w", err)
 		}
 	}
 }
@@ -286,9 +287,9 @@ func WithPayload(name string, p Payload) Option {
 	return func(o *options) {
 		switch err := rule.CheckAlgorithm(name); {
 		case err != nil:
-			o.errs = append(o.errs, fmt.Errorf("headgate: %w", err))
+			o.fail("headgate: %w", err)
 		case p.Codec == nil || p.Owner == nil || p.TypeURL == "":
-			o.fail("headgate: payload " + name + " needs a codec, the type URL of its messages, and an owner that answers them")
+			o.fail("headgate: payload %s needs a codec, the type URL of its messages, and an owner that answers them", name)
 		case o.known(name):
 			o.taken(name)
 		default:
@@ -319,11 +320,11 @@ func defaults() options {
 	}
 }
 
-func (o *options) fail(text string) { o.errs = append(o.errs, errors.New(text)) }
-
-func (o *options) taken(name string) {
-	o.errs = append(o.errs, fmt.Errorf("headgate: algorithm %q: %w", name, algorithm.ErrTaken))
+func (o *options) fail(format string, args ...any) {
+	o.errs = append(o.errs, fmt.Errorf(format, args...))
 }
+
+func (o *options) taken(name string) { o.fail("headgate: algorithm %q: %w", name, algorithm.ErrTaken) }
 
 // connect has the Node listen at address, unless it has another Transport.
 func (o *options) connect(address string) error {

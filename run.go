@@ -72,10 +72,10 @@ func await(ctx context.Context, listened <-chan struct{}) error {
 
 // Start begins to serve other hosts, and starts the loops. It returns when the
 // first list of members is there, because until then a host would take itself
-// for the only one; or with an error when ctx ends, or when an address in the first list is not
-// host:port. After an error, nothing runs. If the
-// transport could not start, as when the address is in use, Start may be called again.
-// Otherwise a Node starts once: later calls return ErrStarted, after a Stop too.
+// for the only one. It returns an error when ctx ends before that, or when an address in the
+// list is not host:port. After an error, nothing runs. If the transport could not start, as when
+// the address is in use, Start may be called again. Otherwise a Node starts once: later calls
+// return ErrStarted, after a Stop too.
 func (n *Node) Start(ctx context.Context) error {
 	if err := n.mu.lock(ctx); err != nil {
 		return err
@@ -234,10 +234,10 @@ func meshInterval(snapshot *dynamicconfig.Snapshot) time.Duration {
 
 // Stop gives back what this host has leased, hands over the keys that it owns,
 // ends the loops, stops the transport, and returns when nothing runs any more. If ctx ends
-// while calls of other hosts, listeners of limiters, or another Stop have not returned, Stop returns an
-// error, and a later Stop waits for them again. Limiters that
-// are still held go on deciding: by their rules' fallbacks where this host had a grant. Stop
-// may be called at any time, more than once.
+// while calls of other hosts, listeners of limiters, or another Stop have not returned, Stop
+// returns an error, and a later Stop waits for them again. Limiters that are still held go on
+// deciding: by their rules' fallbacks where this host had a grant. Stop may be called at any time,
+// more than once.
 func (n *Node) Stop(ctx context.Context) error {
 	if err := n.mu.lock(ctx); err != nil {
 		return err
@@ -274,7 +274,7 @@ func (n *Node) handOver(ctx context.Context, ring *ringpop.Ring, leaving bool) {
 	}
 }
 
-// labelsOf is the labels of hosts, by the names that transports may give them: see memberOf.
+// labelsOf is the labels of hosts, by the names that transports may give them.
 func labelsOf(hosts []ringpop.Host) map[string]algorithm.Labels {
 	labels := make(map[string]algorithm.Labels)
 	for _, h := range hosts {
@@ -288,23 +288,16 @@ func labelsOf(hosts []ringpop.Host) map[string]algorithm.Labels {
 	return labels
 }
 
-// memberOf tells whether a name is the address or the identity of one of hosts.
-func memberOf(hosts []ringpop.Host) func(name string) bool {
-	names := make(map[string]struct{}, len(hosts))
-	for _, h := range hosts {
-		names[h.Address] = struct{}{}
-		if h.Identity != "" {
-			names[h.Identity] = struct{}{}
-		}
-	}
-	return func(name string) bool { _, ok := names[name]; return ok }
-}
-
 // cluster is the hosts of ring as this node sees them.
 func (n *Node) cluster(ring *ringpop.Ring, leaving bool) aggregator.Cluster {
-	member := memberOf(ring.Hosts())
+	names := make(map[string]bool) // addresses and identities
+	for _, h := range ring.Hosts() {
+		names[h.Address], names[h.Identity] = true, true
+	}
+	delete(names, "") // some hosts have no identity
 	return aggregator.Cluster{
-		Placement: ring, Peers: n.transport, Host: n.address, Self: n.address, Leaving: leaving, Member: member,
+		Placement: ring, Peers: n.transport, Host: n.address, Self: n.address, Leaving: leaving,
+		Member:   func(name string) bool { return names[name] },
 		Deciders: ring.Len(), Missing: int(n.missing.Load()),
 	}
 }
