@@ -44,15 +44,7 @@ const (
 
 // ErrTooManyKeys means that MaxKeys keys have a bucket already. errors.Is takes
 // it for a stage.ErrBusy.
-var ErrTooManyKeys error = tooManyKeys{}
-
-type tooManyKeys struct{}
-
-// Error implements error.
-func (tooManyKeys) Error() string { return "mesh: too many keys have a bucket" }
-
-// Is reports that the error says nothing about the health of a Remote.
-func (tooManyKeys) Is(target error) bool { return target == stage.ErrBusy }
+var ErrTooManyKeys error = stage.Busy("mesh: too many keys have a bucket")
 
 // Mesh is the buckets of one host, what it received from other hosts, and what
 // it has to send. Use New. Safe for concurrent use.

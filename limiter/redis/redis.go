@@ -28,14 +28,8 @@ var (
 
 	// ErrTooLate means that the caller's deadline is too near for an answer,
 	// so Redis was not asked. It is a stage.ErrBusy: Redis' health is unknown.
-	ErrTooLate error = tooLate{}
+	ErrTooLate error = stage.Busy("redis: the caller's deadline is too near for an answer")
 )
-
-type tooLate struct{}
-
-func (tooLate) Error() string { return "redis: the caller's deadline is too near for an answer" }
-
-func (tooLate) Is(err error) bool { return err == stage.ErrBusy }
 
 // Buckets are buckets in Redis. Use New. Safe for concurrent use.
 type Buckets struct {

@@ -22,6 +22,15 @@ var (
 	ErrNonsense = errors.New("the answer makes no sense")
 )
 
+// Busy is an ErrBusy with a text of its own.
+type Busy string
+
+// Error implements error.
+func (b Busy) Error() string { return string(b) }
+
+// Is reports whether target is ErrBusy.
+func (Busy) Is(target error) bool { return target == ErrBusy }
+
 // Remote is a bucket elsewhere that is asked for each event: at the key's
 // owner, or in Redis. It is safe for concurrent use.
 type Remote interface {
