@@ -189,8 +189,8 @@ func (w *word) update(now stage.Instant, f func(p Pace, taken int64) int64) {
 }
 
 // Add puts n tokens into the bucket, or takes them if n is negative: then the
-// bucket may go into debt, up to 4.5 years of refill. It counts nothing. It returns
-// the tokens that are there then. It is update written out: each grant calls it.
+// bucket may go into debt, up to 4.5 years of refill. It counts nothing, and returns
+// the tokens that are there then. Add repeats update's loop because each grant calls it.
 func (w *word) Add(now stage.Instant, n float64) (tokens float64) {
 	now = w.asOf(now)
 	for {

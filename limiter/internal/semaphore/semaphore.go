@@ -202,10 +202,6 @@ func (s *Semaphore) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	s.closeLocked()
-}
-
-func (s *Semaphore) closeLocked() {
 	s.closed = true
 	s.dismissLocked()
 }
@@ -236,7 +232,8 @@ func (s *Semaphore) Transfer(to *Semaphore) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	s.closeLocked()
+	s.closed = true
+	s.dismissLocked()
 	if s.successor != nil {
 		return
 	}
