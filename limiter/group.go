@@ -27,9 +27,8 @@ const Measured = share.Measured
 // Group holds the limiters of one host. Keys come to life at their first use
 // and leave when they have been idle for their rule's idle_after.
 //
-// For and everything that a Limiter does are safe for concurrent use. Only
-// SetDemand waits for reports, Configure and SetHosts, which may be called at any
-// time too.
+// All methods, and those of the Limiters, are safe for concurrent use. Of a Limiter's methods,
+// only SetDemand waits while a report is made, or Configure or SetHosts runs.
 type Group keys.Handle
 
 // keys are those of g.

@@ -164,9 +164,7 @@ func (r Reports) Run(ctx context.Context, updater rpcusage.Updater) {
 
 // Leave gives back what the host holds, and waits for the answers.
 func (s *Set) Leave(ctx context.Context, updater rpcusage.Updater) {
-	var calls sync.WaitGroup
-	s.Reports().loop(updater).SendLast(ctx, s.Reports().last(stage.Now()), &calls)
-	calls.Wait()
+	s.Reports().loop(updater).SendLast(ctx, s.Reports().last(stage.Now()))
 }
 
 // loop is what reports to the owners of keys through updater.

@@ -52,10 +52,10 @@ func (l *Loop) Run(ctx context.Context) {
 	next := stage.Now().Add(time.Duration(rand.Int64N(int64(interval()))))
 	for l.sleep(ctx, &next) == nil {
 		if now := stage.Now(); now < next {
-			l.Send(ctx, l.Steps.Early(now), &calls)
+			l.send(ctx, l.Steps.Early(now), &calls)
 			continue
 		}
-		l.Send(ctx, l.Steps.Report(stage.Now()), &calls)
+		l.send(ctx, l.Steps.Report(stage.Now()), &calls)
 		if next = next.Add(interval()); next <= stage.Now() {
 			// A host that was suspended does not catch up on missed rounds.
 			next = stage.Now().Add(interval())
@@ -84,10 +84,10 @@ func (l *Loop) sleep(ctx context.Context, next *stage.Instant) error {
 	}
 }
 
-// Send carries batches to the owners and applies what is answered in time.
-// Each owner costs only its own keys: the others' grants are applied as they
-// come. Send does not wait; calls does.
-func (l *Loop) Send(ctx context.Context, batches []*report.Batch, calls *sync.WaitGroup) {
+// send carries batches to the owners and applies what is answered in time.
+// An owner that does not answer costs only its own keys: the others' grants are
+// applied as they come. send does not wait; calls does.
+func (l *Loop) send(ctx context.Context, batches []*report.Batch, calls *sync.WaitGroup) {
 	timeout := l.Reporter.Timeout()
 	for _, b := range batches {
 		calls.Go(func() {
@@ -106,8 +106,11 @@ func (l *Loop) Send(ctx context.Context, batches []*report.Batch, calls *sync.Wa
 	}
 }
 
-// SendLast is Send for the last batches: the answers are counted and not applied.
-func (l *Loop) SendLast(ctx context.Context, batches []*report.Batch, calls *sync.WaitGroup) {
+// SendLast carries the last batches to the owners, and waits for the answers, which it counts
+// and does not apply.
+func (l *Loop) SendLast(ctx context.Context, batches []*report.Batch) {
+	var calls sync.WaitGroup
+	defer calls.Wait()
 	for _, b := range batches {
 		calls.Go(func() {
 			defer l.recover(b)
