@@ -53,7 +53,6 @@ var ErrTooManyKeys error = stage.Busy("mesh: too many keys have a bucket")
 type Mesh struct {
 	id      uint64 // of this process
 	rules   Rules
-	config  Config
 	log     *slog.Logger
 	metrics metrics
 
@@ -93,7 +92,7 @@ func New(self string, rules Rules, config Config, options ...Option) *Mesh {
 		config.MaxKeys = DefaultMaxKeys
 	}
 	m := &Mesh{
-		id: rand.Uint64() | 1, rules: rules, config: config,
+		id: rand.Uint64() | 1, rules: rules,
 		log: slog.New(slog.DiscardHandler), metrics: newMetrics(tally.NoopScope),
 		table:   table{seed: maphash.MakeSeed(), most: int64(config.MaxKeys)},
 		members: members{self: self, senders: make(map[string]*sender)},

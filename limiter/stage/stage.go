@@ -12,7 +12,7 @@ import (
 )
 
 // Forever is the longest wait: as long as it takes.
-const Forever = time.Duration(rate.InfDuration)
+const Forever = rate.InfDuration
 
 // Stage is anything that tokens come from. It is safe for concurrent use.
 type Stage interface {
