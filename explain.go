@@ -121,7 +121,7 @@ func (n *inquiries) programs(bucket string) (all []explain.Host) {
 	for _, a := range n.board.Answers(now, askKey, []byte(bucket)) {
 		var h explain.Host
 		if json.Unmarshal(a.JSON, &h) != nil {
-			continue // nobody but its operators cares
+			continue // an answer that makes no sense is its operators' concern
 		}
 		h.Host, h.Program, h.Answered, h.Error, h.Owned, h.Programs = a.Host, true, &a.Time, "", nil, nil
 		all = append(all, h)

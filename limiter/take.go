@@ -70,7 +70,7 @@ func allow(ctx context.Context, k *keys.Key, now stage.Instant) stage.Reason {
 }
 
 // counts reports whether the stage of st has counted an event of n tokens that it answered with
-// reason. Nothing allows an event that costs more than any may, so stages do not count it.
+// reason. Stages do not count events that cost more than the rule ever allows.
 func counts(st *keys.State, n int64, reason stage.Reason) bool {
 	return reason != stage.TooCostly || float64(n) <= st.Costliest()
 }

@@ -25,8 +25,8 @@ type Engine struct {
 
 var _ edge.Engine = (*Engine)(nil)
 
-// New returns the Engine of group. limits tells what is in force, for Look at keys
-// that are not in use; nil: nobody does, and such keys are shown as unknown.
+// New returns the Engine of group. limits returns the rules in force, by which Look tells about
+// keys that are not in use. If limits is nil, Look does not know such keys.
 func New(group *limiter.Group, limits func() *dynamicconfig.Snapshot) *Engine {
 	return &Engine{group, limits, make(chan struct{}, maxGoroutines)}
 }
@@ -127,7 +127,7 @@ func longest(of *limiter.Limiter, a *edge.Ask) time.Duration {
 	return max(a.Longest, 0)
 }
 
-// events is l with the infinity that numbers have.
+// events is l in events/s; infinite if it is rate.Inf.
 func events(l rate.Limit) float64 {
 	if l == rate.Inf {
 		return math.Inf(1)
@@ -164,7 +164,7 @@ func decision(of *limiter.Limiter, d limiter.Decision) edge.Decision {
 	}
 }
 
-// reason is the one of the same number there, where no caller is told that it left.
+// reason is r as edges have it: by the same number, but no caller is told that it left.
 func reason(r limiter.Reason) edge.Reason {
 	switch {
 	case r == limiter.Canceled:

@@ -55,8 +55,8 @@ func (s *shard) miss(least time.Duration) {
 }
 
 // fail reports whether a failure at now counts: only one does of those whose
-// calls were under way at the same time. Else a hiccup of this host's
-// processors, in which all calls time out, were a row of failures.
+// calls were under way at the same time. Otherwise a hiccup of this host's
+// processors, in which all calls time out, would be many failures in a row.
 func (s *shard) fail(began, now stage.Instant) bool {
 	last := s.failed.Load()
 	return int64(began) >= last && s.failed.CompareAndSwap(last, int64(now))

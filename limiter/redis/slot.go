@@ -8,8 +8,8 @@ import "strings"
 const slots = 1 << 14
 
 // nameOf is the name of the bucket of key, but for the prefix. Its hash tag is
-// the key up to a closing brace. The tag must not be empty: else the bucket and
-// the IDs of its charges were in different hash slots.
+// the key up to a closing brace. The tag must not be empty: otherwise the bucket
+// and the IDs of its charges would be in different hash slots.
 func nameOf(key string) string {
 	if strings.HasPrefix(key, "}") {
 		return "{-" + key + "}-" // no other name ends like that

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package alarms is items by when something is to be done about them.
+// Package alarms keeps items until something is to be done about them.
 //
 //	a := alarms.New[*Subject]()
 //	a.Add(subject, until)

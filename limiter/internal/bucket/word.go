@@ -22,10 +22,10 @@ import (
 // The lowest bit of the word says which of the two paces is in force. A new
 // pace is written beside the old one and the swap of the word puts it in
 // force, so decisions never wait for a change of rate. A decision that read a
-// pace while two changes went by finds the word changed and starts again. The
-// second change may set the tokens so that the word is the same again, which
-// takes an accident of 1/16 ns. An event that is allowed then counts by the pace
-// that was read. A refusal looks at the pace again too: see stands.
+// pace while two changes went by finds the word changed and starts again, unless
+// the second change happens to set the very same word, to 1/16 ns. Then an event
+// that is allowed counts by the pace that was read. A refusal looks at the pace
+// again too: see stands.
 //
 // Time that goes backwards adds no tokens and takes none away: a caller whose
 // clock reading is older than another's decides as of the later one. Distances
@@ -118,7 +118,8 @@ func (w *word) far(now stage.Instant) stage.Instant {
 // the caller decides again as of then.
 func (w *word) holds(full int64, now stage.Instant) (then stage.Instant, final bool) {
 	if w.isFar(now) { // far may change the word
-		if w.far(now); w.full.Load() != full {
+		w.far(now)
+		if w.full.Load() != full {
 			return now, false
 		}
 	}

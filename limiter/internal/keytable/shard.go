@@ -42,7 +42,7 @@ func (s *shard[V]) init() {
 }
 
 // get returns the value of key, whose hash is h, or nil. It repeats findLocked's
-// loop because a call would cost a fifth more.
+// loop because a call would make For and Allow of a Group 5% slower.
 func (s *shard[V]) get(h uint64, key string) *V {
 	slots := *s.slots.Load()
 	mask := uint64(len(slots) - 1)

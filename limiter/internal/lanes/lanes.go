@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lanes is what waits to be sent to owners of keys, so that an owner gets few
+// Package lanes keeps what waits to be sent to the owners of keys, so that an owner gets few
 // messages.
 //
 //	l := lanes.New[*Subject]()

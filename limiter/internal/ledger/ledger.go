@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ledger is what a Part has counted, and how much of that the key's owner knows. It is arithmetic: package
-// report says when owners hear of it.
+// Package ledger is what a Part has counted, and how much of that the key's owner knows. It is
+// arithmetic: package report says when owners hear of it.
 package ledger
 
 import (

@@ -95,7 +95,8 @@ func (r *Reporter) Begin(now stage.Instant, hosts int) *Round {
 		if !s.Early() { // slots are visited in any case
 			continue
 		}
-		if r.refresh(now, s, hosts); s.worth(now) {
+		r.refresh(now, s, hosts)
+		if s.worth(now) {
 			round.add(s)
 		}
 	}
@@ -144,7 +145,8 @@ func (r *Reporter) Early(now stage.Instant, hosts int) []*Batch {
 	r.endLeases(now, hosts)
 	round := r.round(now, true)
 	for _, s := range r.early.ready(now, false) {
-		if r.refresh(now, s, hosts); s.worth(now) {
+		r.refresh(now, s, hosts)
+		if s.worth(now) {
 			round.add(s)
 		}
 	}
@@ -159,7 +161,8 @@ func (r *Reporter) Last(now stage.Instant, hosts int, subjects []*Subject) []*Ba
 		if !c.Terms().Reports || !c.Given() {
 			continue // it uses its fallback
 		}
-		if s.Part().Forget(now, hosts); c.Terms().Traits.Wants || s.Prompt() {
+		s.Part().Forget(now, hosts)
+		if c.Terms().Traits.Wants || s.Prompt() {
 			c.State(0)
 			round.add(s)
 		}

@@ -74,7 +74,7 @@ type Metrics struct {
 	Unmatched, BadGrants, Answered, Unanswered tally.Counter
 	RemoteFailures, Skipped, Dropped           tally.Counter
 
-	// Waits has how long those wait who are told to.
+	// Waits is how long callers are told to wait.
 	Waits tally.Histogram
 
 	scope tally.Scope
