@@ -44,14 +44,16 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 		if now.Sub(st.Used()) >= unused && s.idleLocked(now, k, st) {
 			continue
 		}
-		fell := 0 // one side of a migration, or both
+		fell := false // one side of a migration, or both
 		for _, p := range st.Subjects() {
 			round.Visit(p, hosts)
 			if _, fallen := p.Part().Fallen(); fallen {
-				fell = 1
+				fell = true
 			}
 		}
-		st.rule.usage.Fallen += fell
+		if fell {
+			st.rule.usage.Fallen++
+		}
 		st.countDivergence()
 		if st = k.state.Load(); st.forgettable(now) {
 			s.dropLocked(now, k)
