@@ -147,7 +147,7 @@ func (g *Group) inspect(now stage.Instant, key string) (Status, bool) {
 	found := Status{Key: key}
 	ok := g.keys().Inspect(key, func(st *keys.State) {
 		found.Rule, _ = st.Rule()
-		found.Mode, found.Divergence = st.Mode(), st.Divergence()
+		found.Mode, found.Divergence = st.Mode(), st.Migration().Divergence()
 		for _, p := range st.Parts() {
 			found.Key = p.Common().Terms().Rule.Shown(key)
 			found.Shares = append(found.Shares, statusOf(now, p))

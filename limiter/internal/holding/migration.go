@@ -68,24 +68,20 @@ func (m *migration) bypass(on bool) {
 	m.bypassed = on
 }
 
-// Divergence is how the two sides of a migration answered in the mode in force. What was
-// compared in an earlier mode says nothing of this one.
-func (h *Holding) Divergence() stage.Divergence {
-	if h.migration == nil {
+// Migration is how h's rule goes from one algorithm to another; nil if it does not.
+func (h *Holding) Migration() *migration { return h.migration }
+
+// Divergence is how the two sides answered in the mode in force. What was compared in an earlier
+// mode says nothing of this one. A nil migration has none.
+func (m *migration) Divergence() stage.Divergence {
+	if m == nil {
 		return stage.Divergence{}
 	}
-	return h.migration.divergence().Since(h.migration.before)
+	return m.divergence().Since(m.before)
 }
 
-// Diverged is how they answered since the last call, in all modes; false without a migration.
-func (h *Holding) Diverged() (d stage.Divergence, migrates bool) {
-	if h.migration == nil { // most have none, and each report asks
-		return d, false
-	}
-	return h.migration.diverged(), true
-}
-
-func (m *migration) diverged() stage.Divergence {
+// Diverged is how they answered since the last call, in all modes.
+func (m *migration) Diverged() stage.Divergence {
 	now := m.divergence()
 	d := now.Since(m.counted)
 	m.counted = now

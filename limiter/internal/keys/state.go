@@ -150,8 +150,8 @@ func (st *State) touch() {
 // countDivergence counts how the two sides of a migration answered since the last
 // time. The Set's mu is held.
 func (st *State) countDivergence() {
-	if d, migrates := st.Diverged(); migrates {
-		st.rule.usage.Diverged(d)
+	if m := st.Migration(); m != nil {
+		st.rule.usage.Diverged(m.Diverged())
 	}
 }
 

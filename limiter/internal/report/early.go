@@ -94,7 +94,7 @@ func (e *early) urge(now stage.Instant, s *Subject, wait time.Duration) {
 }
 
 func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
-	if s.pulse.retired || !s.worthwhileLocked(now) {
+	if s.pulse.retired || !e.worthwhileLocked(now, s) {
 		return
 	}
 	owner, waits := "", s.pulse.waits
@@ -112,7 +112,7 @@ func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
 // next tokens are there before it would ask for them, and those that it does not need
 // any more are given back. While it has no grant, it is lent nothing, and a few events in
 // quick succession are many.
-func (s *Subject) worthwhileLocked(now stage.Instant) bool {
+func (e *early) worthwhileLocked(now stage.Instant, s *Subject) bool {
 	if !s.Asks() { // decisions come here: they do not look at the part
 		return true
 	}
