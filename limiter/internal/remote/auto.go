@@ -26,7 +26,7 @@ func NewAuto(r *share.Rate, l *Link) *Auto {
 	a := new(Auto)
 	a.init(r, l)
 	a.owned = true
-	a.follow(0)
+	a.follow()
 	return a
 }
 
@@ -45,14 +45,12 @@ func (a *Auto) TakeElsewhere(asked *share.Asked) (admitted int64) {
 	return a.Stage.TakeElsewhere(nil)
 }
 
-// follow has a ask for each event unless there is a grant. With a grant, the owner has answered.
-func (a *Auto) follow(now stage.Instant) {
+// follow has a ask for each event unless there is a grant.
+func (a *Auto) follow() {
 	asks := !a.Granted()
 	a.unheard.Store(asks)
 	a.SetFallen(0, false)
-	if a.asks.Store(asks); !asks {
-		a.answers(now)
-	}
+	a.asks.Store(asks)
 }
 
 // Steer implements share.Part.
@@ -60,7 +58,7 @@ func (a *Auto) Steer(now stage.Instant, hosts int) {
 	a.mu.Lock()
 	a.Rate.Steer(now, hosts)
 	a.mu.Unlock()
-	a.follow(now)
+	a.follow()
 }
 
 // Lend implements share.RatePart.
@@ -72,7 +70,7 @@ func (a *Auto) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 		a.lookout(left, fewest+1) // its first event may begin a burst
 	}
 	a.mu.Unlock()
-	a.follow(now)
+	a.follow()
 	return left
 }
 
@@ -81,7 +79,7 @@ func (a *Auto) Forget(now stage.Instant, hosts int) {
 	a.mu.Lock()
 	a.Rate.Forget(now, hosts)
 	a.mu.Unlock()
-	a.follow(now)
+	a.follow()
 }
 
 // Take implements stage.Stage.

@@ -22,6 +22,9 @@ type counted struct {
 	own     share.Elsewhere // see away
 }
 
+// falls reports whether the fallback decides while the remote does not answer: there is no grant.
+func (c *counted) falls() bool { return !c.owned || c.unheard.Load() }
+
 // away counts what the owner allowed: on from where an earlier bucket of the Rate left.
 func (c *counted) away() *share.Elsewhere {
 	if left := c.Elsewhere(); left != nil {

@@ -79,7 +79,7 @@ const retryEvery = 10 * time.Second
 
 // failed notes that do returned err. event says that an event needed the answer.
 func (l *line) failed(now stage.Instant, err error, event bool) {
-	first := event && !errors.Is(err, stage.ErrBusy) && // this host is busy; the remote may be well
+	first := event && l.falls() && !errors.Is(err, stage.ErrBusy) && // this host is busy; the remote may be well
 		l.failing.Begin(now)
 	l.host.remoteFailed(now, l.Rate, err, first)
 	l.failure.Again(now)
@@ -88,6 +88,6 @@ func (l *line) failed(now stage.Instant, err error, event bool) {
 // answers notes that the remote has answered.
 func (l *line) answers(now stage.Instant) {
 	if l.failing.End() {
-		l.host.remoteAnswers(now, l.Rate, true)
+		l.host.remoteAnswers(now, l.Rate, l.falls())
 	}
 }
