@@ -12,38 +12,71 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/driver"
+	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/shadow"
 )
 
 // TestModelOfMigrations drives a Group whose rule migrates between the host's own bucket and one
-// elsewhere that no other host uses, in changing modes. Its law is that no more passes than one
-// bucket lets pass.
+// elsewhere that no other host uses, in changing modes. The rule may be shared, soft, let callers
+// borrow, and have more keys than it may. Its law is that no more passes than one bucket lets pass, but
+// for events that are let through as soft.
 func TestModelOfMigrations(t *testing.T) {
 	inBubbles(t, func(rt *rapid.T) machine {
-		m := &migrationModel{rt: rt, now: stage.Now(), tokens: 20}
-		m.rule = dynamicconfig.Rule{Key: "k", Limit: 2, Burst: m.tokens, IdleAfter: 3 * time.Second}
-		m.rule.Migration = &dynamicconfig.Migration{From: "even", To: "redis"}
-		if rapid.Bool().Draw(rt, "from redis") {
-			m.rule.Migration = &dynamicconfig.Migration{From: "redis", To: "even"}
+		m := &migrationModel{rt: rt, buckets: make(map[string]*oneBucket), deep: rapid.Bool().Draw(rt, "deep")}
+		m.rule = dynamicconfig.Rule{
+			Key: "k:*", Limit: 2, Burst: 20, IdleAfter: 3 * time.Second, Shared: rapid.Bool().Draw(rt, "shared"),
+			MaxKeys: pick(rt, "max_keys", 100, 1), MaxDebt: pick(rt, "max_debt", time.Duration(0), 0, 5*time.Second),
+			Enforce: pick(rt, "enforce", 0.0, 0, dynamicconfig.Soft),
+		}
+		m.rule.Migration = &dynamicconfig.Migration{From: "even", To: pick(rt, "elsewhere", "redis", "gossip")}
+		if rapid.Bool().Draw(rt, "from elsewhere") {
+			m.rule.Migration.From, m.rule.Migration.To = m.rule.Migration.To, "even"
 		}
 		m.draw(rt)
 		remote := &remoteRef{buckets: make(map[string]*remoteBucket)}
+		alone := mesh.New("this host", func(string) (*dynamicconfig.Rule, bool) { return &m.rule, true }, mesh.Config{})
 		m.group = limiter.NewGroup(m.config(), 1, driver.WithSeed(1), limiter.WithMigration(shadow.Migrator()),
-			limiter.WithRemote("redis", remote), driver.WithBackground(remote.background))
+			limiter.WithRemote("redis", remote), limiter.WithRemote(mesh.Name, alone), driver.WithBackground(remote.background))
 		return m
 	})
 }
 
 // migrationModel is the state machine.
 type migrationModel struct {
-	rt     *rapid.T
-	rule   dynamicconfig.Rule
-	group  *limiter.Group
-	now    stage.Instant
-	tokens float64                            // of the one bucket
-	open   []func(rt *rapid.T) (back float64) // at most so much goes back
+	rt      *rapid.T
+	rule    dynamicconfig.Rule
+	group   *limiter.Group
+	buckets map[string]*oneBucket // by key; of a shared rule there is one
+	open    []func(rt *rapid.T)
+
+	// Either debts may be deeper than a burst, or what one mode took comes back in another. With both, the
+	// bucket that begins to answer may be charged with fewer tokens than it lacks, by what came back.
+	deep bool
 }
+
+// oneBucket is the bucket that a limit promises.
+type oneBucket struct {
+	tokens float64
+	at     stage.Instant
+}
+
+// bucket is that of key, as of now.
+func (m *migrationModel) bucket(key string) *oneBucket {
+	if m.rule.Shared {
+		key = m.rule.Key
+	}
+	b, now := m.buckets[key], stage.Now()
+	if b == nil {
+		b = &oneBucket{m.rule.Burst, now}
+		m.buckets[key] = b
+	}
+	b.tokens = min(b.tokens+float64(m.rule.Limit)*now.Sub(b.at).Seconds(), m.rule.Burst)
+	b.at = now
+	return b
+}
+
+func (m *migrationModel) key(rt *rapid.T) string { return pick(rt, "key", "k:a", "k:a", "k:b") }
 
 // draw draws another mode. Under the mode disabled, which is not among them, nothing is limited.
 func (m *migrationModel) draw(rt *rapid.T) {
@@ -61,39 +94,50 @@ func (m *migrationModel) actions() map[string]func(*rapid.T) {
 		"take": m.take, "take again": m.take, "settle": m.settle, "charge": m.charge, "time": m.time,
 		"report": func(*rapid.T) {
 			m.step()
-			driver.Of(m.group).Report(m.now)
+			driver.Of(m.group).Report(stage.Now())
 		},
 		"mode": func(rt *rapid.T) {
 			m.step()
 			m.draw(rt)
 			m.group.Configure(m.config())
-			m.tokens = max(m.tokens, m.deepest()) // a bucket elsewhere that begins to answer is charged with a debt
+			if m.deep {
+				m.open = nil
+			}
+			for key := range m.buckets { // a bucket elsewhere that begins to answer is charged with a debt
+				b := m.bucket(key)
+				b.tokens = max(b.tokens, m.deepest())
+			}
 		},
 	}
 }
 
 // step lets some time pass.
-func (m *migrationModel) step() {
-	time.Sleep(time.Nanosecond)
-	now := stage.Now()
-	m.tokens = min(m.tokens+float64(m.rule.Limit)*now.Sub(m.now).Seconds(), m.rule.Burst)
-	m.now = now
-}
+func (m *migrationModel) step() { time.Sleep(time.Nanosecond) }
 
 func (m *migrationModel) take(rt *rapid.T) {
 	m.step()
-	l, n := m.group.For("k"), rapid.IntRange(1, 20).Draw(rt, "n")
+	key := m.key(rt)
+	l, n, of := m.group.For(key), rapid.IntRange(1, 20).Draw(rt, "n"), m.bucket(key)
 	longest := pick(rt, "longest", 0, 0, 2*time.Second)
-	var ok bool
+	ways := []string{"Take", "Decide", "ReserveN", "Allow"}
+	if m.rule.Enforce == dynamicconfig.Soft {
+		ways = ways[:2] // the others do not say which events are soft
+	}
+	if !m.deep && of.tokens-float64(n) < -m.rule.Burst {
+		rt.Skip("the debt would be deep")
+	}
+	var ok, soft bool
 	var wait time.Duration
 	var undo func(rt *rapid.T) float64
-	switch how := pick(rt, "how", "Take", "Decide", "ReserveN", "Allow"); how {
+	switch pick(rt, "how", ways...) {
 	case "Take":
 		e := l.Take(context.Background(), n, longest)
-		ok, wait = e.OK(), e.Decision().Wait
+		ok, wait, soft = e.OK(), e.Decision().Wait, e.Decision().Reason == stage.Soft
 		undo = func(rt *rapid.T) float64 {
 			actual := pick(rt, "actual", 0, n/2, n, n+3)
-			e.Settle(actual)
+			if e.Settle(actual); soft {
+				return 0 // at most: nothing was taken
+			}
 			return float64(n - actual)
 		}
 	case "ReserveN":
@@ -109,7 +153,7 @@ func (m *migrationModel) take(rt *rapid.T) {
 		}
 	case "Decide":
 		d := l.Decide(context.Background(), n, longest)
-		ok, wait = d.OK, d.Wait
+		ok, wait, soft = d.OK, d.Wait, d.Reason == stage.Soft
 	default:
 		n = 1
 		ok = l.Allow()
@@ -117,12 +161,20 @@ func (m *migrationModel) take(rt *rapid.T) {
 	if !ok {
 		return
 	}
-	m.tokens -= float64(n)
-	if left := m.tokens + float64(m.rule.Limit)*wait.Seconds(); left < -0.01 {
-		m.rt.Fatalf("%v: %d passed after %v, and one bucket would have %v tokens left", m.rule.Migration.Mode, n, wait, left)
+	if !soft {
+		of.tokens -= float64(n)
+	}
+	if left := of.tokens + float64(m.rule.Limit)*(wait+m.rule.MaxDebt).Seconds(); !soft && left < -0.01 {
+		m.rt.Fatalf("%v: %d of %s passed after %v, and one bucket would have %v tokens left of what may be borrowed", m.rule.Migration.Mode, n, key, wait, left)
 	}
 	if undo != nil {
-		m.open = append(m.open, undo)
+		m.open = append(m.open, func(rt *rapid.T) {
+			b := m.bucket(key)
+			before := b.tokens
+			if b.tokens = min(b.tokens+undo(rt), m.rule.Burst); b.tokens < before {
+				b.tokens = max(b.tokens, min(before, m.deepest()))
+			}
+		})
 	}
 }
 
@@ -134,31 +186,34 @@ func (m *migrationModel) settle(rt *rapid.T) {
 	i := rapid.IntRange(0, len(m.open)-1).Draw(rt, "which")
 	undo := m.open[i]
 	m.open = append(m.open[:i:i], m.open[i+1:]...)
-	before := m.tokens
-	if m.tokens = min(m.tokens+undo(rt), m.rule.Burst); m.tokens < before {
-		m.tokens = max(m.tokens, min(before, m.deepest()))
-	}
+	undo(rt)
 }
 
-// charge takes what is spent already, into the deepest debt at most. Of a token of which a
-// part is beyond that debt, a bucket elsewhere is charged with nothing.
+// charge takes what is spent already, into the deepest debt at most. A key for which there is no room
+// is charged with nothing.
 func (m *migrationModel) charge(rt *rapid.T) {
 	m.step()
-	n := rapid.IntRange(1, 60).Draw(rt, "n")
-	m.group.For("k").Charge(n)
-	if left := m.tokens - float64(n); left >= m.deepest() {
-		m.tokens = left
-	} else {
-		m.tokens = min(m.tokens, m.deepest()+1)
+	key, n := m.key(rt), rapid.IntRange(1, 60).Draw(rt, "n")
+	b := m.bucket(key)
+	if !m.deep && b.tokens-float64(n) < -m.rule.Burst {
+		rt.Skip("the debt would be deep")
+	}
+	m.group.For(key).Charge(n)
+	switch left := b.tokens - float64(n); {
+	case m.rule.MaxKeys == 1 && !m.rule.Shared:
+	case left >= m.deepest():
+		b.tokens = left
+	default:
+		b.tokens = min(b.tokens, m.deepest())
 	}
 }
 
-// deepest is the debt beyond which nothing is charged.
-func (m *migrationModel) deepest() float64 { return -2 * m.rule.Burst }
+// deepest is the debt beyond which nothing need be charged: two bursts, less a token of which a part would be
+// beyond that.
+func (m *migrationModel) deepest() float64 { return 1 - 2*m.rule.Burst }
 
 func (m *migrationModel) time(rt *rapid.T) {
 	time.Sleep(pick(rt, "how long", time.Millisecond, time.Second, 3*time.Second, 20*time.Second))
-	m.step()
 }
 
 func (m *migrationModel) finish() {}
