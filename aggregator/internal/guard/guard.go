@@ -7,6 +7,7 @@ package guard
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -94,12 +95,19 @@ func (g *Guard) Failed(log *slog.Logger, m Method, err error) {
 	}
 }
 
-// call calls m, and logs its error. A panic is an error.
+// call calls m, and logs its error. A panic is an error, and so is the end of the goroutine.
 func (g *Guard) call(log *slog.Logger, m Method) {
-	if err := safely(m.Call); err != nil {
-		g.Failed(log, m, err)
-	}
+	err := errEnds
+	defer func() {
+		if err != nil {
+			g.Failed(log, m, err)
+		}
+	}()
+	err = safely(m.Call)
 }
+
+// errEnds is the error of a method that ended its goroutine.
+var errEnds = errors.New("the method ended its goroutine")
 
 // safely calls f, and returns a panic as an error.
 func safely(f func() error) (err error) {
@@ -131,14 +139,20 @@ func (t *turn) begin(f func()) (done chan struct{}) {
 		return nil
 	}
 	t.running, done = true, make(chan struct{})
-	go func() {
-		f()
+	go t.run(f, done)
+	return done
+}
+
+// run calls f, and then closes done. The call that follows runs next, also if f ends its goroutine.
+func (t *turn) run(f func(), done chan struct{}) {
+	defer func() {
+		next := t.following() // first: whoever waits for done may call again at once
 		close(done)
-		for next := t.following(); next != nil; next = t.following() {
-			next()
+		if next != nil {
+			go t.run(next, make(chan struct{}))
 		}
 	}()
-	return done
+	f()
 }
 
 // following is the call that follows the one that has returned; nil for none.

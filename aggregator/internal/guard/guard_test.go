@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,21 @@ func TestTheLatestCallFollowsOneThatDoesNotReturn(t *testing.T) {
 		}
 		if n := strings.Count(log.String(), "does not return"); n != 1 {
 			t.Errorf("%d lines: %s", n, log)
+		}
+	})
+}
+
+// A method that ends its goroutine, as a failed assertion in a test does, is called again.
+func TestAMethodThatEndsItsGoroutineIsCalledAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g Guard
+		log, calls, began := new(bytes.Buffer), 0, time.Now()
+		for range 3 {
+			g.Latest(slog.New(slog.NewTextHandler(log, nil)), Method{Name: "ends", Failed: "is broken", Call: func() error { calls++; runtime.Goexit(); return nil }})
+			synctest.Wait()
+		}
+		if took := time.Since(began); calls != 3 || took != 0 || strings.Count(log.String(), "ended its goroutine") != 3 {
+			t.Errorf("%d calls in %v: %s", calls, took, log)
 		}
 	})
 }
