@@ -38,7 +38,7 @@ func (b *before) left(parts bool) remains {
 	if left.gave = b.gives(); left.gave != nil {
 		left.count(left.gave)
 	}
-	if first := b.pair[0]; first == nil || slotsOf(first) != nil {
+	if first := b.pair[0]; first == nil || first.Slots() != nil {
 		return left
 	}
 	level, tells := b.own()
@@ -320,7 +320,7 @@ func (b *before) holds() (most *share.Slots) {
 		most = b.remains.slots
 	}
 	for _, p := range b.Subjects() {
-		if s := slotsOf(p); s != nil && (most == nil || s.Census().Held > most.Census().Held) {
+		if s := p.Slots(); s != nil && (most == nil || s.Census().Held > most.Census().Held) {
 			most = s
 		}
 	}

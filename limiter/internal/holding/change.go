@@ -43,7 +43,7 @@ func (c *Change) End() {
 			continue
 		}
 		leave(c.old.now, p)
-		if s := slotsOf(p); s != nil && (kept || s != c.left) {
+		if s := p.Slots(); s != nil && (kept || s != c.left) {
 			s.KeepApart()
 		}
 	}
@@ -59,7 +59,7 @@ func (c *Change) fill() {
 	for _, s := range stay {
 		s.Tally(now)
 	}
-	if len(stay) > 0 && (slotsOf(stay[0]) != nil) != rule.InFlight {
+	if len(stay) > 0 && (stay[0].Slots() != nil) != rule.InFlight {
 		stay = nil // tokens and slots have nothing in common
 	}
 	if len(stay) > 0 && old.Stage != nil {
@@ -102,7 +102,7 @@ func (c *Change) fill() {
 		}
 	}
 	if c.left != nil && rule.InFlight && !old.keeps(next) {
-		c.left.Transfer(slotsOf(next.pair[max(next.plan.Answers, 0)]))
+		c.left.Transfer(next.pair[max(next.plan.Answers, 0)].Slots())
 	}
 	c.decide(tokens)
 }
@@ -161,8 +161,8 @@ func (c *Change) decide(tokens float64) {
 	case next.plan.Rule.Migration != nil && c.migrate(tokens):
 	case i < 0:
 		next.Stage = Unlimited{}
-	case slotsOf(next.pair[i]) != nil:
-		next.Slots = slotsOf(next.pair[i])
+	case next.pair[i].Slots() != nil:
+		next.Slots = next.pair[i].Slots()
 	default:
 		next.Stage = stageOf(next.pair[i])
 		next.Stage.Cap(c.old.now, tokens)
@@ -174,12 +174,12 @@ func (c *Change) decide(tokens float64) {
 func (c *Change) migrate(tokens float64) bool {
 	next, now, migrator := &c.Next, c.old.now, c.builder.Migrator
 	first, second, mode := next.pair[0], next.pair[1], next.plan.Rule.Migration.Mode
-	m, of, inFlight := c.old.migration, [2]share.Part{first.Part(), second.Part()}, slotsOf(first) != nil
+	m, of, inFlight := c.old.migration, [2]share.Part{first.Part(), second.Part()}, first.Slots() != nil
 	switch {
 	case m != nil && m.of == of:
 		m.set(now, mode)
 	case inFlight && migrator.Slots != nil:
-		m = &migration{of: of, mode: mode, slots: migrator.Slots(slotsOf(first), slotsOf(second), mode)}
+		m = &migration{of: of, mode: mode, slots: migrator.Slots(first.Slots(), second.Slots(), mode)}
 	case !inFlight && migrator.Stages != nil:
 		m = &migration{of: of, mode: mode, stages: migrator.Stages(now, stageOf(first), stageOf(second), mode, c.builder.Hub.Background)}
 	default:

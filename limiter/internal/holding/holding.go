@@ -211,17 +211,11 @@ func (h *Holding) AnsweringSlots() *share.Slots {
 	if h.pair[0] == nil || h.plan.Answers < 0 {
 		return nil
 	}
-	return slotsOf(h.pair[h.plan.Answers])
+	return h.pair[h.plan.Answers].Slots()
 }
 
 // stageOf is a part as a stage; nil for slots.
 func stageOf(s *report.Subject) stage.Stage {
 	of, _ := s.Part().(stage.Stage)
-	return of
-}
-
-// slotsOf is a part as slots; nil for a rate.
-func slotsOf(s *report.Subject) *share.Slots {
-	of, _ := s.Part().(*share.Slots)
 	return of
 }

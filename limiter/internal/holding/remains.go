@@ -95,7 +95,7 @@ func (r *remains) none(now stage.Instant) bool {
 
 // unit is the index in remains.wants of what s limits.
 func unit(s *report.Subject) int {
-	if slotsOf(s) != nil {
+	if s.Slots() != nil {
 		return 1
 	}
 	return 0
