@@ -253,8 +253,11 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 			continue
 		}
 		s.heard.Store(row.number)
-		_, fallen := s.Part().Fallen()
-		back := fallen && (c.Given() || s.Part().Asking()) // a key is new until one of the two
+		_, fallen := c.Fallen()
+		back := fallen && c.Given()
+		if terms.Traits.Asks && s.Part().Asking() { // it was not new without a grant
+			_, back = s.Part().Fallen()
+		}
 		g := share.Grant{
 			Given: true, Floor: grants.Floor, Weight: weight[i], Burst: min(burst[i], terms.Rule.Burst),
 			Used: used[i], Until: until,
