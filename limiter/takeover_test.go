@@ -25,6 +25,7 @@ type lagging struct {
 	lost         int // charges, from now on, that have no answer after charge
 
 	mu      sync.Mutex // protects following fields, and lost
+	away    bool       // nothing is answered
 	buckets map[string]*exactbucket.Bucket
 	known   map[uint64]bool
 }
@@ -42,6 +43,9 @@ func (l *lagging) Do(ctx context.Context, op stage.Operation) (o stage.Outcome, 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
+	if l.away {
+		return o, errors.New("it does not answer")
+	}
 	now := time.Duration(stage.Now())
 	b := l.buckets[op.Key]
 	if b == nil {
@@ -63,6 +67,14 @@ func (l *lagging) Do(ctx context.Context, op stage.Operation) (o stage.Outcome, 
 	}
 	l.known[op.ID] = true
 	return stage.Outcome{OK: true, Left: b.Level(now)}, nil
+}
+
+// set says whether l is away from now on.
+func (l *lagging) set(away bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	l.away = away
 }
 
 // moves is a Group whose key k has used 7 of its 10 tokens on this host. configure gives it another rule.
@@ -242,4 +254,29 @@ func TestManyKeysThatChangeTogetherAreChargedBeforeTheyAreAsked(t *testing.T) {
 		all.Wait()
 		time.Sleep(time.Second)
 	})
+}
+
+// What a host owes a bucket elsewhere that it left, because that did not answer, is charged before the host asks it
+// again.
+func TestABucketElsewhereThatIsAskedAgainKnowsWhatItDidNotHearBefore(t *testing.T) {
+	for _, between := range []string{"algorithm: even", "migrate: {from: redis, to: even, mode: new}", "migrate: {from: even, to: redis, mode: old}"} {
+		for _, then := range []string{"algorithm: redis", "migrate: {from: redis, to: even, mode: old-shadow-new}", "migrate: {from: even, to: redis, mode: new}"} {
+			synctest.Test(t, func(t *testing.T) {
+				l := &lagging{charge: 5 * time.Millisecond, take: time.Millisecond}
+				g, configure := moves(t, "redis", "algorithm: even", "", l)
+				configure("algorithm: redis")
+				time.Sleep(time.Second)
+				l.set(true)
+				atOnce(t, g, 2) // by the fallback
+				configure(between)
+				time.Sleep(time.Second)
+				l.set(false)
+				configure(then)
+				if passed := atOnce(t, g, 20); passed["redis"] != 1 || len(passed) != 1 {
+					t.Errorf("%s, %s: %v pass, want the 1 that is left", between, then, passed)
+				}
+				time.Sleep(time.Second)
+			})
+		}
+	}
 }

@@ -47,6 +47,24 @@ func (o *Owed) Add(n int64) {
 	}
 }
 
+// TakeOver moves to o, which owes nothing, what from owes, for which the caller has begun. It returns how many
+// tokens that is.
+func (o *Owed) TakeOver(from *Owed) (tokens int64) {
+	if op := from.sent.Load(); op != nil {
+		if tokens = int64(op.N); op.Kind == stage.ReturnTokens {
+			tokens = -tokens
+		}
+		op.first = nil
+		o.sent.Store(op)
+	}
+	n := from.tokens.Load()
+	o.Add(n)
+	o.forget, from.forget = from.forget, 0
+	from.sent.Store(nil)
+	from.tokens.Add(-n)
+	return tokens + n
+}
+
 // None reports whether nothing is owed.
 func (o *Owed) None() bool { return o.tokens.Load() == 0 && o.sent.Load() == nil }
 

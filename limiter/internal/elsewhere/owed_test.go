@@ -13,11 +13,11 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// What is added arrives once, whichever operations and answers are lost, at a bucket that
-// knows the IDs that it is not told to forget.
+// What is added arrives once, whichever operations and answers are lost and whatever takes over what is owed,
+// at a bucket that knows the IDs that it is not told to forget.
 func TestWhatIsOwedArrivesOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		var o elsewhere.Owed
+		o := new(elsewhere.Owed)
 		added, arrived := int64(0), int64(0)
 		known := make(map[uint64]bool)
 		send := func(reaches, answers bool) {
@@ -41,6 +41,14 @@ func TestWhatIsOwedArrivesOnce(t *testing.T) {
 			}
 		}
 		for range rapid.IntRange(1, 50).Draw(rt, "steps") {
+			if rapid.IntRange(0, 9).Draw(rt, "another takes over") == 0 {
+				next := new(elsewhere.Owed)
+				if next.TakeOver(o); !o.None() {
+					rt.Fatal("something is left")
+				}
+				o = next
+				continue
+			}
 			if rapid.Bool().Draw(rt, "add") {
 				n := rapid.Int64Range(-5, 10).Draw(rt, "n")
 				added += n

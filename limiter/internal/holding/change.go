@@ -95,10 +95,15 @@ func (c *Change) fill() {
 		if r := share.RateOf(s.Part()); r != nil {
 			r.Succeed(due.used)
 		}
-		if of := remote.Of(s.Part()); of != nil && begins {
+		asked, of := answers || next.plan.measured() == i, remote.Of(s.Part())
+		switch {
+		case of == nil:
+		case begins:
 			of.TakeOver(now, charge)
-		} else if of != nil && (answers || next.plan.measured() == i) && old.unasked(s) {
+		case asked && old.unasked(s):
 			of.TakeOver(now, min(charge, old.unheard(s)))
+		case asked:
+			of.TakeOver(now, 0)
 		}
 	}
 	if c.left != nil && rule.InFlight && !old.keeps(next) {

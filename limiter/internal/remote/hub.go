@@ -103,6 +103,9 @@ func (h *Hub) run(among background.Goroutines, f func()) bool {
 // remoteOwes implements services.
 func (h *Hub) remoteOwes(s *Stage) { h.owing.add(s) }
 
+// remoteOwedBefore implements services.
+func (h *Hub) remoteOwedBefore(s *Stage) *Stage { return h.owing.before(s) }
+
 // remoteFailed implements services. It logs at most one warning of a kind per second of the clock:
 // calls that fail together may have begun at any time.
 func (h *Hub) remoteFailed(now stage.Instant, r *share.Rate, err error, first bool) {

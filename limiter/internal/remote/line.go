@@ -37,6 +37,10 @@ type services interface {
 	// remoteOwes lists s from now on, because s has charges or refunds to send.
 	remoteOwes(s *Stage)
 
+	// remoteOwedBefore is the Stage that has left the key of s, and that owes the same bucket
+	// something; nil if there is none.
+	remoteOwedBefore(s *Stage) *Stage
+
 	// mayWait reports whether an ask may wait for what runs in the background.
 	mayWait() bool
 }

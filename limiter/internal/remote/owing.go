@@ -23,9 +23,13 @@ const (
 // owing is the stages that owe their remote buckets something. The zero owing has none. It
 // is safe for concurrent use and calls nothing while its lock is held.
 type owing struct {
-	mu  sync.Mutex // protects all
-	all []debtor   // those whose Stage is listed, in the order in which they began to owe
+	mu  sync.Mutex         // protects following fields
+	all []debtor           // those whose Stage is listed, in the order in which they began to owe
+	of  map[account]*Stage // the last of these that owes the bucket
 }
+
+// account is a bucket elsewhere.
+type account struct{ under, key string }
 
 // debtor is one of an owing.
 type debtor struct {
@@ -39,6 +43,21 @@ func (o *owing) add(s *Stage) {
 	defer o.mu.Unlock()
 
 	o.all = append(o.all, debtor{Stage: s})
+	if o.of == nil {
+		o.of = make(map[account]*Stage)
+	}
+	o.of[account{s.under, s.Key()}] = s
+}
+
+// before is the Stage that has left its key, and owes the bucket of s something; nil if there is none.
+func (o *owing) before(s *Stage) *Stage {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+
+	if d := o.of[account{s.under, s.Key()}]; d != nil && d.gone.Load() {
+		return d
+	}
+	return nil
 }
 
 // stages are those that owe something.
@@ -64,6 +83,8 @@ func (o *owing) tidy(now stage.Instant) {
 	for _, d := range o.all {
 		if d.tidy(now, &left) {
 			kept = append(kept, d)
+		} else if of := (account{d.under, d.Key()}); o.of[of] == d.Stage {
+			delete(o.of, of)
 		}
 	}
 	clear(o.all[len(kept):])

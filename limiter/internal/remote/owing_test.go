@@ -81,8 +81,11 @@ func TestStagesThatHaveLeftOweForATime(t *testing.T) {
 	h := newHub()
 	here := newStage(t, new(store), h)
 	here.owe(1)
+	var others []*Stage
 	for range maxOwing + 10 {
-		left := New(here.Rate, here.Link)
+		others = append(others, New(here.Rate, here.Link))
+	}
+	for _, left := range others {
 		left.Leave()
 		left.owe(1)
 	}

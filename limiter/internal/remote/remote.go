@@ -54,6 +54,12 @@ func Of(p share.Part) *Stage {
 func (s *Stage) init(r *share.Rate, l *Link) {
 	s.Rate, s.Link = r, l
 	s.tokens.Init()
+	if before := l.host.remoteOwedBefore(s); before != nil && before.owed.Begin() {
+		rule := r.Terms().Rule
+		s.tokens.Set(stage.Now(), rule, rule.Burst-float64(s.owed.TakeOver(&before.owed)))
+		before.owed.End(nil)
+		s.owe(0) // it is listed
+	}
 }
 
 // The Rest of a Receipt says who gave the tokens.
@@ -254,21 +260,22 @@ func (s *Stage) owe(n int64) {
 }
 
 // TakeOver charges the remote with n of the tokens that this host used before s was
-// asked; the remote knows the rest. It decides about what s asks from now on after the
-// charge. The Rate gives the remote back what callers give back of the n tokens. The owner
-// of a key under an Auto learns that from the reports, which count less then.
+// asked; the remote knows the rest, but for what it is owed already. It decides about what
+// s asks from now on after both. The Rate gives the remote back what callers give back of the
+// n tokens. The owner of a key under an Auto learns that from the reports, which count less then.
 func (s *Stage) TakeOver(now stage.Instant, n int64) {
-	if n <= 0 {
-		return
+	if n > 0 {
+		if !s.owned {
+			s.OweElsewhere(n, func(now stage.Instant, n int64) { s.Owe(now, -n) })
+		}
+		rule := s.Terms().Rule
+		s.tokens.Set(now, rule, s.tokens.At(now, rule)-float64(n))
+		s.owe(n)
 	}
-	if !s.owned {
-		s.OweElsewhere(n, func(now stage.Instant, n int64) { s.Owe(now, -n) })
+	if s.Owes() {
+		s.putFirst()
+		s.Flush(now)
 	}
-	rule := s.Terms().Rule
-	s.tokens.Set(now, rule, s.tokens.At(now, rule)-float64(n))
-	s.owe(n)
-	s.putFirst()
-	s.Flush(now)
 }
 
 // Cap implements stage.Stage. It lowers the fallback's tokens, and the estimate

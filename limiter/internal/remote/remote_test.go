@@ -40,6 +40,8 @@ func (h *host) remoteAnswers(stage.Instant, *share.Rate, bool) { h.answers++ }
 
 func (h *host) remoteOwes(*Stage) {}
 
+func (h *host) remoteOwedBefore(*Stage) *Stage { return nil }
+
 func (h *host) mayAsk(stage.Instant) bool { return !h.full }
 
 func (h *host) remotePanicked(string, error) { h.panicks++ }
