@@ -7,6 +7,8 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,4 +167,35 @@ func TestFromRateSaysThatTheCostExceedsItsBurst(t *testing.T) {
 	if !errors.Is(err, limiter.ErrNever) || !strings.Contains(err.Error(), "the cost exceeds the limiter's burst, 5:") {
 		t.Errorf("%v", err)
 	}
+}
+
+// What comes back is the same whether others take tokens in the same moment or not: together, no more passes than
+// one bucket lets pass.
+func TestWhatAnEventDidNotCostGoesBackOnceWhileOthersTake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // no time passes while they run
+		const burst = 200_000
+		of := rate.NewLimiter(1, burst)
+		l := limiter.FromRate(of)
+		var others sync.WaitGroup
+		var ended atomic.Bool
+		var taken atomic.Int64
+		for range 3 {
+			others.Go(func() {
+				for !ended.Load() && of.Tokens() > burst/2 { // there are always tokens for what was used
+					if of.Allow() {
+						taken.Add(1)
+					}
+				}
+			})
+		}
+		const events, n, used = 10_000, 9, 4
+		for range events {
+			l.Take(t.Context(), n, 0).Settle(used)
+		}
+		ended.Store(true)
+		others.Wait()
+		if got, want := of.Tokens(), float64(burst-taken.Load()-events*used); math.Abs(got-want) > 0.01 {
+			t.Errorf("%v tokens are left, want %v: %d were taken by others", got, want, taken.Load())
+		}
+	})
 }

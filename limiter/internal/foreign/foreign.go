@@ -121,12 +121,22 @@ func (f Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	default:
 		// CancelAt gives a Reservation back whole, less what others have reserved on top of it.
 		// If an earlier one was cancelled, or the limit has changed, that may be more than it took.
-		t := now.Time()
-		before := f.l.TokensAt(t)
-		reserved.CancelAt(cancelAt(reserved, t))
+		t, used := now.Time(), max(actual, 0)
+		before, act := f.l.TokensAt(t), cancelAt(reserved, t)
+		if used > 0 && reserved.DelayFrom(t) == 0 && f.fit(receipt.N, used, before, t.Sub(act)) {
+			f.l.ReserveN(t, int(used)) // first: so CancelAt gives back receipt.N tokens, whatever others take meanwhile
+		}
+		reserved.CancelAt(act)
 		restored := f.l.TokensAt(t) - before
-		f.charge(t, restored-float64(receipt.N-max(actual, 0))-rounding)
+		f.charge(t, restored-float64(receipt.N-used)-rounding)
 	}
+}
+
+// fit reports whether a Reservation of n tokens, whose time to act was since ago, is given back whole after used of
+// the before tokens that there are have been reserved: that makes no debt, which CancelAt would subtract, and
+// CancelAt gives nothing back once n tokens have filled in before the newest Reservation.
+func (f Stage) fit(n, used int64, before float64, since time.Duration) bool {
+	return float64(used) <= before && 2*float64(f.l.Limit())*since.Seconds() < float64(n)
 }
 
 // longAgo is longer than the time for which a Reservation is kept.
