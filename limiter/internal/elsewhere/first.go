@@ -40,6 +40,9 @@ func (o *Owed) HasFirst() bool { return o.first.Load() != nil }
 func (o *Owed) AwaitFirst(ctx context.Context, send func()) error {
 	for f := o.first.Load(); f != nil; f = o.first.Load() {
 		a := f.next.Load() // before Begin: if another caller has begun, its End ends this one, or has ended it
+		if o.first.Load() != f {
+			continue // whoever changed that may have ended f before, and then nobody ends a
+		}
 		if ctx.Err() == nil && o.Begin() {
 			send()
 		}
