@@ -185,6 +185,31 @@ func TestAnEventSendsAChargeAgainThatHadNoAnswer(t *testing.T) {
 	})
 }
 
+// An event that sends a charge again waits for it no longer than others do. The charge goes on without it.
+func TestAnEventThatSendsAChargeAgainWaitsForItNoLonger(t *testing.T) {
+	for _, algorithm := range []string{"exact", "auto", "redis"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := &lagging{charge: time.Millisecond, take: time.Millisecond, lost: 1}
+			g, configure := moves(t, algorithm, "algorithm: even", "", l)
+			configure("algorithm: " + algorithm)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			l.charge = 100 * time.Millisecond
+			for range 2 {
+				began := time.Now()
+				if d := g.For("k").Decide(t.Context(), 1, 0); d.By != "even" || time.Since(began) != 20*time.Millisecond {
+					t.Errorf("%s: %+v after %v, want it by the fallback after 20ms", algorithm, d, time.Since(began))
+				}
+			}
+			time.Sleep(time.Second)
+			if d := g.For("k").Decide(t.Context(), 1, 0); !d.OK || d.By == "even" {
+				t.Errorf("%s: %+v, and the charge has been answered", algorithm, d)
+			}
+			time.Sleep(time.Second)
+		})
+	}
+}
+
 // A bucket elsewhere that answers events and no charges is asked again after a while.
 func TestABucketElsewhereThatAnswersNoChargesDecidesAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

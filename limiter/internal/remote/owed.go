@@ -50,7 +50,7 @@ func (d *debts) send(ctx context.Context, now stage.Instant) {
 			return
 		}
 		_, err := d.do(ctx, *op)
-		if err != nil && ctx.Err() != nil { // an ask's, whose caller has gone
+		if err != nil && ctx.Err() != nil { // of an ask, which waits no longer: end has it sent again
 			return
 		}
 		if failed = d.heard(now, err); failed != nil {
@@ -72,7 +72,7 @@ func (d *debts) putFirst() {
 func (d *debts) askAfter(ctx context.Context, op stage.Operation) (o stage.Outcome, err error) {
 	bounded, cancel := context.WithTimeout(ctx, cmp.Or(op.Rule.AskTimeout, rule.DefaultAskTimeout))
 	defer cancel()
-	if err := d.owed.AwaitFirst(bounded, func() { d.send(ctx, stage.Now()) }); err != nil {
+	if err := d.owed.AwaitFirst(bounded, func() { d.send(bounded, stage.Now()) }); err != nil {
 		return o, err
 	}
 	if op.Rule.AskTimeout > 0 {
