@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
@@ -30,6 +31,7 @@ type Lease struct {
 	early  time.Duration // not asked again before
 	asked  bool          // the answer is under way
 	since  time.Duration // when it was asked for
+	most   float64       // the most tokens that were asked for at once
 
 	// Until keeps, the hosts of the key may not all have reported what they want, and
 	// claims only ask to keep what the hosts have. An account that is a Leaser says that
@@ -86,6 +88,22 @@ func (l *Lease) Part(now time.Duration) float64 {
 	return 0
 }
 
+// Costs notes that a host asks for so many tokens at once.
+func (l *Lease) Costs(tokens float64) {
+	if l != nil && tokens > l.most {
+		l.most = tokens
+	}
+}
+
+// Burst is the burst that the key's hosts have at least, if they share anything: two of the largest
+// events that they have asked for, as chance has events come. In a split alone, it is one token.
+func (l *Lease) Burst() float64 {
+	if l == nil {
+		return 1
+	}
+	return 2 * max(l.most, 1)
+}
+
 // capacity is the lease from above, or when it has ended what is safe. Before the
 // cluster above has said what that is, it is what all who claim would take for safe by
 // themselves.
@@ -139,13 +157,41 @@ func (l *Lease) Stir(now time.Duration) {
 	if l == nil || l.asked || l.askAt <= l.early {
 		return
 	}
-	if wants, _ := account.Wanted(l.Account); math.Abs(wants-l.told) > stirring*max(wants, l.told) {
+	wants, _ := account.Wanted(l.Account)
+	if wants < l.told && l.asks() && l.told <= little*float64(l.rule.Limit) {
+		return
+	}
+	if math.Abs(wants-l.told) > stirring*max(wants, l.told) {
 		l.askAt = max(now, l.early)
 	}
 }
 
 // stirring is by which part wants have to change for a claim out of turn.
 const stirring = 0.02
+
+// little is the part of the limit that other clusters hardly miss: where hosts ask for events,
+// a demand that was no more than that and falls is no reason for a claim out of turn.
+const little = 0.01
+
+// idle is the demand, in tokens/s, below which nothing is wanted any more.
+const idle = 1e-3
+
+// asks reports whether the key's hosts ask for the event at hand.
+func (l *Lease) asks() bool {
+	p, ok := l.Account.(account.Pooled)
+	return ok && p.Reached() != algorithm.ReachNever
+}
+
+// wants is what to claim. Where hosts ask for events, these may be few, and no host wants anything
+// between two of them. So it falls by a quarter from claim to claim at most: else the lease would
+// bring less than the next event costs.
+func (l *Lease) wants() float64 {
+	wants, _ := account.Wanted(l.Account)
+	if least := l.told * 3 / 4; wants < least && least >= idle && l.asks() {
+		return least
+	}
+	return wants
+}
 
 // due reports whether to claim at now. Of two accounts of a key, the one that answers
 // claims: the cluster above has one claimant of a key in this cluster.
@@ -158,7 +204,7 @@ func (l *Lease) due(now time.Duration) bool {
 // only asks to keep what they have.
 func (l *Lease) claim(now time.Duration, host string) claims.Claim {
 	l.asked, l.since = true, now
-	l.told, _ = account.Wanted(l.Account)
+	l.told = l.wants()
 	c := claims.Claim{Key: l.Text, Host: host, Headroom: true}
 	if now < l.until {
 		c.Has = l.amount
@@ -172,7 +218,7 @@ func (l *Lease) claim(now time.Duration, host string) claims.Claim {
 	}
 	for b := range l.Account.Demand {
 		if !leases {
-			b.Priority = l.rule.Priority
+			b.Priority, b.Wants = l.rule.Priority, l.told
 		}
 		if len(c.Bands) < rpc.MaxBands && b.Wants > 0 {
 			Bound(&b)

@@ -73,12 +73,12 @@ func (k *Key) Room(now time.Duration, host uint32, gone func(host uint32)) bool 
 	return k.Account.Hosts() < most
 }
 
-// Limit is the part of the rule's limit and burst that k's hosts share. Below a parent, and on the
-// smaller side of a split, the burst is one token at least, unless there is nothing.
+// Limit is the part of the rule's limit and burst that k's hosts share. On the smaller side of a
+// split the burst is one token at least, and below a parent two events' worth, unless there is nothing.
 func (k *Key) Limit(part float64) algorithm.Limit {
 	l := algorithm.Limit{Rate: part * float64(k.Rule.Limit), Burst: part * k.Rule.Burst}
 	if part > 0 && part < 1 {
-		l.Burst = max(l.Burst, min(k.Rule.Burst, 1))
+		l.Burst = max(l.Burst, min(k.Rule.Burst, k.Above.Burst()))
 	}
 	return l
 }
@@ -128,6 +128,10 @@ func (k *Key) Report(now time.Duration, r *account.Report, u *usage.Report, i in
 	r.Allowed, r.Rejected = float64(u.Allowed[i]), float64(u.Rejected[i])
 	r.Rates = demand(u, i, k.Settings.Shortest)
 	r.Elapsed, r.Has, r.Cost = u.Elapsed[i], u.Weight[i], 1
+	if u.Cost != nil {
+		r.Cost = max(u.Cost[i], 1)
+		k.Above.Costs(r.Cost)
+	}
 	r.Lease, r.Waits = k.Above.Lasts(now, k.Rule.Lease), k.Above.Waits()
 	if part > 0 && part < 1 {
 		if _, amounts := k.Account.(account.Leaser); !amounts {
@@ -136,9 +140,6 @@ func (k *Key) Report(now time.Duration, r *account.Report, u *usage.Report, i in
 	}
 	if r.Slots = -1; u.Slots != nil {
 		r.Slots = float64(u.Slots[i]) - 1
-	}
-	if u.Cost != nil {
-		r.Cost = max(u.Cost[i], 1)
 	}
 	if u.Wants != nil {
 		r.Wants = u.Wants[i]
@@ -180,6 +181,9 @@ func (k *Key) Take(now time.Duration, t *usage.Take, by, host uint32) usage.Took
 	if !ok {
 		t.Tokens = 0
 		return usage.Took{}
+	}
+	if t.Spent == usage.SpentNot {
+		k.Above.Costs(t.Tokens)
 	}
 	part := k.Part(now)
 	took := p.Take(now, k.Limit(part), t, by, host)
