@@ -38,6 +38,11 @@ func (b *Bucket) Init(p Pace) {
 
 // Allow takes one token if there is one, and counts the event. low reports
 // whether fewer tokens than the low-water mark are left.
+//
+// An event that is allowed costs no look at how long ago the latest decision was.
+// So a fast bucket that nobody used for 13 days, or a multiple of that, may lack
+// tokens until it has filled again, but only if that moment is within the time
+// in which it fills. See near.
 func (b *Bucket) Allow(now stage.Instant) (ok, low bool) {
 	if c := b.caches.Load(); c != nil {
 		if ok, low, known := c.allow(now, c.own()); known {
@@ -51,8 +56,8 @@ func (b *Bucket) Allow(now stage.Instant) (ok, low bool) {
 			return v.OK(), low
 		}
 		at := p.at(now)
-		d := p.takenAt(w, at) + p.quanta()
-		if d > p.depth {
+		d := unfilled(w, at) + p.quanta()
+		if uint64(d) > uint64(p.depth) { // also if the sum overflows
 			if !b.stands(w, p) {
 				continue
 			}

@@ -128,6 +128,7 @@ const brimming, dry = -1, -2
 // are only few, or brimming or dry. It returns until when they may be used, and
 // the quanta that are left.
 func (c *caches) draw(now stage.Instant) (n int64, until stage.Instant, left int64) {
+	c.of.near(now) // a word that has wrapped around is replaced
 	for {
 		w, p := c.of.read()
 		if p.Unlimited() {

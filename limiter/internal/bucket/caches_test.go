@@ -239,7 +239,7 @@ func TestACapMovesNoCounts(t *testing.T) {
 // A decision reads a word, and then half of the pace that comes two changes later.
 // The second change leaves the very word that the decision has read.
 func TestARefusalByATornPaceIsNotFinal(t *testing.T) {
-	fast, other, slow := NewPace(1e9, 1e7), NewPace(1e5, 1e7), NewPace(1, 1e7)
+	fast, other, slow := NewPace(1e6, 1e7), NewPace(1e5, 1e7), NewPace(1, 1e7)
 	full := func(b *Bucket, p Pace) { b.Replace(second, p, func(float64) float64 { return 1e7 }) }
 	b := newBucket(1, 1)
 	full(b, fast)

@@ -42,7 +42,7 @@ func (n *naive) pace(b *Bucket) {
 	n.limit, n.burst = float64(b.Pace().Limit()), b.Pace().Burst()
 	if _, p := b.read(); !p.Unlimited() {
 		n.unit = 1 / float64(p.quanta())
-		n.lag = max(n.lag, time.Duration(p.depth/slack>>finest)+1)
+		n.lag = max(n.lag, time.Duration(p.depth/slack>>p.left())+1)
 	}
 }
 
@@ -186,12 +186,12 @@ func (n *naive) count(ok bool, cost int64) {
 // drawPace draws any pace, or one of a Bucket that is worth caching.
 func drawPace(t *rapid.T, contended bool) Pace {
 	if contended {
-		limit := rapid.SampledFrom([]rate.Limit{1e3, 1e5, 1e6, 7e6}).Draw(t, "high limit")
+		limit := rapid.SampledFrom([]rate.Limit{1e3, 1e5, 1e6, 7e6, 1e8, 1.25e9}).Draw(t, "high limit")
 		return NewPace(limit, rapid.SampledFrom([]float64{700, 1000, 3000}).Draw(t, "large burst"))
 	}
 	limit := rapid.OneOf(
-		rapid.SampledFrom([]float64{0, 1, 8, 100, 1000, 1e6, math.Inf(1)}),
-		rapid.Custom(func(t *rapid.T) float64 { return math.Pow(10, rapid.Float64Range(-2, 6).Draw(t, "log10")) }),
+		rapid.SampledFrom([]float64{0, 1, 8, 100, 1000, 1e6, 1.25e9, 1e12, math.Inf(1)}),
+		rapid.Custom(func(t *rapid.T) float64 { return math.Pow(10, rapid.Float64Range(-2, 10).Draw(t, "log10")) }),
 	).Draw(t, "limit")
 	burst := rapid.OneOf(
 		rapid.Custom(func(t *rapid.T) float64 { return float64(rapid.IntRange(0, 5000).Draw(t, "whole")) }),

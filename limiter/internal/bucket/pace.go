@@ -17,12 +17,12 @@ import (
 //
 // All arithmetic is on integers: a token is a whole number of quanta, rounded
 // up, so that n tokens cost exactly n times one token and a bucket never
-// gives more than depth + time. A quantum is 1/16 ns for fast buckets and
-// coarser for slow ones (see NewPace); distances are taken modulo 2⁶⁴ as in
-// sequence numbers, so an Instant of any size will do.
+// gives more than depth + time. A quantum is 1/16 ns for most buckets, finer for
+// fast ones and coarser for slow ones (see NewPace); distances are taken modulo
+// 2⁶⁴ as in sequence numbers, so an Instant of any size will do.
 type Pace struct {
-	// token packs quanta per token (upper 55 bits) with how an Instant turns
-	// into quanta: shifted left by bits 6–8, then right by bits 0–5.
+	// token packs quanta per token (upper 54 bits) with how an Instant turns
+	// into quanta: shifted left by bits 6–9, then right by bits 0–5.
 	// 0 is unlimited.
 	token int64
 
@@ -34,17 +34,21 @@ const (
 	// fresh is the word of a bucket that is full at any time.
 	fresh = math.MinInt64
 
-	// maxTaken is the most quanta that can be missing from a bucket; at the
-	// finest quantum that is 4.5 years of refill.
+	// maxTaken is the most quanta that can be missing from a bucket: at the
+	// finest quantum 39 hours of refill, at the usual one 4.5 years. Rules allow
+	// waits and debts of 24 hours.
 	maxTaken = 1 << 61
 
 	maxDepth  = 1 << 60
 	maxToken  = 1 << 40 // leaves room for a debt of a million tokens
 	maxBurst  = 1 << 53
 	minLimit  = 1e-12 // slower than a token in 30,000 years never refills
-	finest    = 4     // 2⁻⁴ ns
+	usual     = 4     // 2⁻⁴ ns
+	finest    = 14    // 2⁻¹⁴ ns
+	precise   = 11    // a token of 2¹¹ quanta needs no finer ones: rounding adds less than a thousandth
 	frozen    = 63    // Instant >> 63: time stands still
-	tokenBits = 9
+	leftMask  = 1<<4 - 1
+	tokenBits = 10
 )
 
 // NewPace returns the Pace of a bucket with limit events/s and burst tokens. A
@@ -66,8 +70,9 @@ func NewPace(limit rate.Limit, burst float64) Pace {
 		return Pace{quanta<<tokenBits | frozen, even(burst*float64(quanta)) + 2}
 	}
 	ns := 1e9 / float64(limit)
-	// The finest quantum, 2^scale ns, in which token and depth fit.
-	scale := -finest
+	// A quantum is 2^scale ns: as fine as makes a token precise, and as coarse as
+	// makes token and depth fit.
+	scale := max(min(-usual, log2(ns)-1-precise), -finest)
 	if over := log2(ns * max(burst/maxDepth, 1.0/maxToken)); over > scale {
 		scale = min(over, frozen-1)
 	}
@@ -109,18 +114,24 @@ func (p Pace) Unlimited() bool { return p.token == 0 }
 // quanta per token.
 func (p Pace) quanta() int64 { return p.token >> tokenBits }
 
+// left is how many bits an Instant is shifted to the left.
+func (p Pace) left() int64 { return p.token >> 6 & leftMask }
+
 // at turns an Instant into quanta.
 func (p Pace) at(now stage.Instant) int64 {
-	return int64(now) << (p.token >> 6 & 7) >> (p.token & 63) &^ 1
+	return int64(now) << p.left() >> (p.token & 63) &^ 1
 }
 
 // taken is how many quanta are missing from a bucket with word full.
 func (p Pace) taken(full int64, now stage.Instant) int64 { return p.takenAt(full, p.at(now)) }
 
 // takenAt is taken at so many quanta of time.
-func (p Pace) takenAt(full, at int64) int64 {
+func (p Pace) takenAt(full, at int64) int64 { return min(unfilled(full, at), maxTaken) }
+
+// unfilled is takenAt without a bound.
+func unfilled(full, at int64) int64 {
 	if d := full&^1 - at; d > 0 && full&^1 != fresh {
-		return min(d, maxTaken)
+		return d
 	}
 	return 0
 }
@@ -139,7 +150,7 @@ func (p Pace) cost(n int64) int64 {
 
 // duration of d quanta, rounded up; rate.InfDuration when time stands still.
 func (p Pace) duration(d int64) time.Duration {
-	left, right := p.token>>6&7, p.token&63
+	left, right := p.left(), p.token&63
 	switch {
 	case d <= 0:
 		return 0
@@ -180,7 +191,7 @@ func (p Pace) missing(tokens float64) int64 {
 
 // span of d in quanta, at most maxTaken; 0 when time stands still.
 func (p Pace) span(d time.Duration) int64 {
-	left, right := p.token>>6&7, p.token&63
+	left, right := p.left(), p.token&63
 	if d > maxTaken>>left {
 		return maxTaken >> right
 	}
@@ -237,7 +248,7 @@ func (p Pace) Limit() rate.Limit {
 	case p.frozen():
 		return 0
 	}
-	scale := int(p.token&63) - int(p.token>>6&7)
+	scale := int(p.token&63) - int(p.left())
 	return rate.Limit(1e9 / (float64(p.quanta()) * power2(scale)))
 }
 

@@ -23,7 +23,7 @@ import (
 // pace is written beside the old one and the swap of the word puts it in
 // force, so decisions never wait for a change of rate. A decision that read a
 // pace while two changes went by finds the word changed and starts again, unless
-// the second change happens to set the very same word, to 1/16 ns. Then an event
+// the second change happens to set the very same word, to a quantum. Then an event
 // that is allowed counts by the pace that was read. A refusal looks at the pace
 // again too: see stands.
 //
@@ -65,9 +65,10 @@ func (w *word) swap(full, at, d int64) bool { return w.full.CompareAndSwap(full,
 // reading can lose that much.
 const slack = 64
 
-// note remembers the time of a decision. It writes only when that is news.
+// note remembers the time of a decision. It writes only when that is news. It spells
+// out p.left: a processor has no register to keep that from the beginning of a decision.
 func (w *word) note(now stage.Instant, p Pace) {
-	if int64(now)-w.latest.Load() > int64(uint64(p.depth)/slack>>finest) {
+	if int64(now)-w.latest.Load() > int64(uint64(p.depth)/slack>>(p.token&(leftMask<<6)>>6)) {
 		w.latest.Store(int64(now))
 	}
 }
@@ -75,10 +76,15 @@ func (w *word) note(now stage.Instant, p Pace) {
 // unused is the latest decision of a bucket that had none.
 const unused = stage.Instant(math.MinInt64 / 2)
 
-// ages is longer than clocks disagree. Quanta wrap around after twice as long.
-const ages = time.Duration(2*maxTaken) >> finest
+const (
+	// days is 78 hours. The finest quanta wrap around after four times as long.
+	days = time.Duration(2*maxTaken) >> finest
 
-// near returns now, unless the latest decision is ages later: see far.
+	// ages is longer than clocks disagree.
+	ages = time.Duration(2*maxTaken) >> usual
+)
+
+// near returns now, unless the latest decision is days off: see far.
 func (w *word) near(now stage.Instant) stage.Instant {
 	if w.isFar(now) {
 		return w.far(now)
@@ -86,16 +92,17 @@ func (w *word) near(now stage.Instant) stage.Instant {
 	return now
 }
 
-// isFar reports whether the latest decision is ages off now.
+// isFar reports whether the latest decision is days off now.
 func (w *word) isFar(now stage.Instant) bool {
-	return uint64(int64(now)-w.latest.Load()+int64(ages)) > 2*uint64(ages)
+	return uint64(int64(now)-w.latest.Load()+int64(days)) > 2*uint64(days)
 }
 
-// far is near for a now that is ages off the latest decision. Then one of the
-// two is no time at all, such as the zero time. If the latest decision is ages
-// ahead of the clock too, far forgets that time and keeps the tokens; else far
-// returns it. A bucket whose latest decision was so long ago that quanta would
-// wrap around is full.
+// far is near for a now that is days off the latest decision. A bucket whose
+// latest decision was so long ago that its quanta would wrap around is full. If
+// the latest decision is later than now, far returns the time of that decision.
+// But if it is ages later, one of the two is no time at all, such as the zero
+// time: if the latest decision is ages ahead of the clock too, far forgets that
+// time and keeps the tokens.
 func (w *word) far(now stage.Instant) stage.Instant {
 	latest := stage.Instant(w.latest.Load())
 	full, p := w.read()
@@ -106,7 +113,7 @@ func (w *word) far(now stage.Instant) stage.Instant {
 			w.full.CompareAndSwap(full, fresh|full&1)
 		}
 	case now > latest:
-	case latest.Sub(stage.Now()) <= ages:
+	case latest.Sub(now) <= ages || latest.Sub(stage.Now()) <= ages:
 		return latest
 	case w.latest.CompareAndSwap(int64(latest), int64(now)):
 		w.full.CompareAndSwap(full, p.at(now)+p.taken(full, latest)|full&1)
@@ -190,7 +197,7 @@ func (w *word) update(now stage.Instant, f func(p Pace, taken int64) int64) {
 }
 
 // Add puts n tokens into the bucket, or takes them if n is negative: then the
-// bucket may go into debt, up to 4.5 years of refill. It counts nothing, and returns
+// bucket may go into debt, up to 39 hours of refill or more. It counts nothing, and returns
 // the tokens that are there then. Add repeats update's loop because each grant calls it.
 func (w *word) Add(now stage.Instant, n float64) (tokens float64) {
 	now = w.asOf(now)
@@ -277,11 +284,11 @@ func (w *word) Full(now stage.Instant) bool {
 // RetryAfter is how long until the bucket has n tokens; 0 if it has them, or
 // never will.
 func (w *word) RetryAfter(now stage.Instant, n int64) time.Duration {
+	then := w.asOf(now)
 	full, p := w.read()
 	if p.Unlimited() {
 		return 0
 	}
-	then := w.asOf(now)
 	_, retry, _ := p.weigh(p.taken(full, then), p.cost(n), 0, 0, max(then.Sub(now), 0))
 	return retry
 }
