@@ -136,6 +136,32 @@ func TestABucketElsewhereThatTakesOverKnowsWhatWasUsedBeforeItIsAsked(t *testing
 	}
 }
 
+// A rule comes to a bucket elsewhere and to a smaller burst at once. As in a bucket that stays, only what the smaller
+// burst has no room for is lost.
+func TestABucketElsewhereWithASmallerBurstLacksNoMoreThanOneThatStays(t *testing.T) {
+	for _, algorithm := range []string{"exact", "auto", "redis"} {
+		for _, row := range []struct{ burst, used, next, left int }{
+			{400, 94, 10, 10}, {50, 45, 10, 5}, {50, 50, 10, 0}, {10, 7, 10, 3},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				l := &lagging{charge: time.Millisecond, take: time.Millisecond, buckets: make(map[string]*exactbucket.Bucket), known: make(map[uint64]bool)}
+				text := "limits: [{key: k, limit: 0.001/s, burst: %d, algorithm: %s}]"
+				g := limiter.NewGroup(traceLimits(t, fmt.Sprintf(text, row.burst, "even")), 1, limiter.WithRemote(algorithm, l))
+				g.For("k").AllowN(time.Now(), row.used)
+				g.Configure(traceLimits(t, fmt.Sprintf(text, row.next, algorithm)))
+				left := 0
+				for g.For("k").Allow() {
+					left++
+				}
+				if left != row.left {
+					t.Errorf("%s: %d of %d used, then a burst of %d: %d pass, want %d", algorithm, row.used, row.burst, row.next, left, row.left)
+				}
+				time.Sleep(time.Second)
+			})
+		}
+	}
+}
+
 // A charge of which nothing is heard closes no key. Events wait for it no longer than ask_timeout, and not at all once
 // the attempt to send it has failed. Then the fallback decides about them, which has what the host had.
 func TestAChargeWithoutAnAnswerLeavesEventsToTheFallback(t *testing.T) {

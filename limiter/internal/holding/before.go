@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
@@ -239,16 +240,17 @@ func (b bill) of(algorithm string) int64 {
 
 // due is the bill of what takes over from b under next.
 func (b *before) due(next *Plan) bill {
-	lately := int64(0)
+	lately, used, rule := int64(0), int64(0), next.Rule
 	if b.pair[0] != nil && b.Stage != nil {
 		lately = b.lately(b.Stage.Level(b.now))
+		used = beyond(lately, b.plan.Rule.Burst, rule, b.hosts)
 	}
 	earlier, left := b.earlier(), b.remains
 	switch {
 	case left == nil:
-		return bill{used: lately}
+		return bill{used: used}
 	case left.remote == "":
-		return bill{used: max(lately, earlier.Missing())}
+		return bill{used: max(used, beyond(earlier.Missing(), earlier.Burst, rule, 1))}
 	}
 	since, all := left.since+b.since(b.back()), earlier // all hosts' use, as that bucket knows it
 	if b.answering() != nil {
@@ -257,7 +259,17 @@ func (b *before) due(next *Plan) bill {
 	all.Tokens += float64(since)
 	since = min(since, earlier.Missing())
 	even := evenly(all, b.hosts)
-	return bill{max(lately, even+since), poolAfter(left.remote, b.plan, next), max(lately-even, since)}
+	used = max(used, beyond(even, all.Burst, rule, b.hosts)+since)
+	return bill{used, poolAfter(left.remote, b.plan, next), max(lately-even, since)}
+}
+
+// beyond is how many of used tokens of a burst a bucket under rule lacks, if one of hosts used them. Those for which
+// a smaller burst has no room were used first.
+func beyond(used int64, burst float64, rule *dynamicconfig.Rule, hosts int) int64 {
+	if burst <= rule.Burst {
+		return used
+	}
+	return max(used-int64((burst-rule.Burst)/float64(hosts)), 0)
 }
 
 // lately is what this host has used of late, as far as the parts of b, whose level
