@@ -55,7 +55,8 @@ func Split(n, most int, placement rpc.Placement, key func(i int) string, size fu
 
 // Each calls ask for 0 to n-1, at most calls of them at the same time, and done
 // with each result as soon as it is there. Done runs on the caller's goroutine.
-// Each returns after the last result, and leaves no goroutine behind.
+// Each returns after the last result, and leaves no goroutine behind. A call that ends
+// its goroutine is an error; a single call is on the caller's goroutine.
 func Each[A any](n, calls int, ask func(i int) (A, error), done func(i int, answer A, err error)) {
 	if n == 1 {
 		answer, err := ask(0)
@@ -76,19 +77,34 @@ func Each[A any](n, calls int, ask func(i int) (A, error), done func(i int, answ
 		todo <- i
 	}
 	close(todo)
-	for range min(calls, n) {
-		go func() {
-			for i := range todo {
-				answer, err := ask(i)
-				results <- result{i, answer, err}
+	var work func()
+	one := func(i int) {
+		r, returned := result{i: i, err: errEnds}, false
+		defer func() {
+			if !returned {
+				go work() // for the rest
 			}
+			results <- r
 		}()
+		r.answer, r.err = ask(i)
+		returned = true
+	}
+	work = func() {
+		for i := range todo {
+			one(i)
+		}
+	}
+	for range min(calls, n) {
+		go work()
 	}
 	for range n {
 		r := <-results
 		done(r.i, r.answer, r.err)
 	}
 }
+
+// errEnds is the error of a call that ended its goroutine.
+var errEnds = errors.New("the call ended its goroutine")
 
 // Call runs one call to owner, which ends with ctx, or after timeout. A panic in
 // it is an error. Errors say what the call was for, and name the owner.
