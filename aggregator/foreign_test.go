@@ -395,3 +395,21 @@ func TestWhatAHostHoldsIsNotForOthersWhenTheWeigherFails(t *testing.T) {
 		}
 	}
 }
+
+// A weigher ends its goroutine while it weighs a host that has not heard of the rule yet. Later
+// reports, which may use the same memory, are answered.
+func TestAWeigherThatEndsItsGoroutineLeavesNothingInMemory(t *testing.T) {
+	mine := algorithm.Algorithm{Account: algorithm.AccountPool, Weigher: algorithm.Weigher{Weigh: func(float64, []algorithm.Demand, []float64) { runtime.Goexit() }}}
+	a, _ := custom(t, cadence, mine)
+	for n := range 100 {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = a.Step(0, fmt.Sprint("ends ", n), reportOf(algorithm.NameRequestWeighted, 1, 0, time.Second, "m"), new(usage.Grants))
+		}()
+		<-done
+		if g := step(t, a, 0, "h", reportOf(algorithm.NameRequestWeighted, 1, 0, time.Second, "other")); g.Lease[0] == 0 {
+			t.Fatalf("after %d of them, a report is answered with %+v", n, g)
+		}
+	}
+}

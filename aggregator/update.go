@@ -47,7 +47,7 @@ func newUpdate() *update {
 
 // done lets go of all that u refers to.
 func (u *update) done() {
-	u.core, u.settings, u.usage, u.grants, u.why = nil, nil, nil, nil, nil
+	u.core, u.settings, u.usage, u.grants, u.why, u.report = nil, nil, nil, nil, nil, account.Report{}
 	updates.Put(u)
 }
 
