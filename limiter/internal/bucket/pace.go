@@ -72,7 +72,10 @@ func NewPace(limit rate.Limit, burst float64) Pace {
 	ns := 1e9 / float64(limit)
 	// A quantum is 2^scale ns: as fine as makes a token precise, and as coarse as
 	// makes token and depth fit.
-	scale := max(min(-usual, log2(ns)-1-precise), -finest)
+	scale := -usual
+	if ns < 1<<(precise+1-usual) {
+		scale = max(min(log2(ns)-1-precise, -usual), -finest)
+	}
 	if over := log2(ns * max(burst/maxDepth, 1.0/maxToken)); over > scale {
 		scale = min(over, frozen-1)
 	}
@@ -126,9 +129,14 @@ func (p Pace) at(now stage.Instant) int64 {
 func (p Pace) taken(full int64, now stage.Instant) int64 { return p.takenAt(full, p.at(now)) }
 
 // takenAt is taken at so many quanta of time.
-func (p Pace) takenAt(full, at int64) int64 { return min(unfilled(full, at), maxTaken) }
+func (p Pace) takenAt(full, at int64) int64 {
+	if d := full&^1 - at; d > 0 && full&^1 != fresh {
+		return min(d, maxTaken)
+	}
+	return 0
+}
 
-// unfilled is takenAt without a bound.
+// unfilled is takenAt without a bound, which is all that Allow needs.
 func unfilled(full, at int64) int64 {
 	if d := full&^1 - at; d > 0 && full&^1 != fresh {
 		return d
