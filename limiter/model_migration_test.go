@@ -23,7 +23,7 @@ import (
 // for events that are let through as soft.
 func TestModelOfMigrations(t *testing.T) {
 	inBubbles(t, func(rt *rapid.T) machine {
-		m := &migrationModel{rt: rt, buckets: make(map[string]*oneBucket), deep: rapid.Bool().Draw(rt, "deep")}
+		m := &migrationModel{rt: rt, buckets: make(map[string]*oneBucket)}
 		m.rule = dynamicconfig.Rule{
 			Key: "k:*", Limit: 2, Burst: 20, IdleAfter: 3 * time.Second, Shared: rapid.Bool().Draw(rt, "shared"),
 			MaxKeys: pick(rt, "max_keys", 100, 1), MaxDebt: pick(rt, "max_debt", time.Duration(0), 0, 5*time.Second),
@@ -49,10 +49,6 @@ type migrationModel struct {
 	group   *limiter.Group
 	buckets map[string]*oneBucket // by key; of a shared rule there is one
 	open    []func(rt *rapid.T)
-
-	// Either debts may be deeper than a burst, or what one mode took comes back in another. With both, the
-	// bucket that begins to answer may be charged with fewer tokens than it lacks, by what came back.
-	deep bool
 }
 
 // oneBucket is the bucket that a limit promises.
@@ -100,9 +96,6 @@ func (m *migrationModel) actions() map[string]func(*rapid.T) {
 			m.step()
 			m.draw(rt)
 			m.group.Configure(m.config())
-			if m.deep {
-				m.open = nil
-			}
 			for key := range m.buckets { // a bucket elsewhere that begins to answer is charged with a debt
 				b := m.bucket(key)
 				b.tokens = max(b.tokens, m.deepest())
@@ -122,9 +115,6 @@ func (m *migrationModel) take(rt *rapid.T) {
 	ways := []string{"Take", "Decide", "ReserveN", "Allow"}
 	if m.rule.Enforce == dynamicconfig.Soft {
 		ways = ways[:2] // the others do not say which events are soft
-	}
-	if !m.deep && of.tokens-float64(n) < -m.rule.Burst {
-		rt.Skip("the debt would be deep")
 	}
 	var ok, soft bool
 	var wait time.Duration
@@ -195,9 +185,6 @@ func (m *migrationModel) charge(rt *rapid.T) {
 	m.step()
 	key, n := m.key(rt), rapid.IntRange(1, 60).Draw(rt, "n")
 	b := m.bucket(key)
-	if !m.deep && b.tokens-float64(n) < -m.rule.Burst {
-		rt.Skip("the debt would be deep")
-	}
 	m.group.For(key).Charge(n)
 	switch left := b.tokens - float64(n); {
 	case m.rule.MaxKeys == 1 && !m.rule.Shared:

@@ -161,6 +161,36 @@ func TestWhatIsGivenBackAfterAResetIsNotGivenBackElsewhereAgain(t *testing.T) {
 	})
 }
 
+// The host's own bucket keeps what the bucket elsewhere, which answered before, gets back: it shows fewer tokens from
+// then on. The bucket elsewhere, when it answers again, is charged as deep a debt all the same.
+func TestABucketElsewhereThatAnswersAgainLacksWhatItMissedAlsoIfItGotTokensBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		remote := &remoteRef{buckets: make(map[string]*remoteBucket)}
+		rule := dynamicconfig.Rule{Key: "k", Limit: 2, Burst: 20, IdleAfter: time.Hour, Migration: &dynamicconfig.Migration{From: "redis", To: "even", Mode: dynamicconfig.ModeOldShadowNew}}
+		g := limiter.NewGroup(configUnder(t, rule), 1, limiter.WithMigration(shadow.Migrator()), limiter.WithRemote("redis", remote), driver.WithBackground(remote.background))
+		mode := func(to dynamicconfig.Mode) {
+			next := *rule.Migration
+			next.Mode, rule.Migration = to, &next
+			g.Configure(configUnder(t, rule))
+		}
+		k := g.For("k")
+		k.Charge(20)
+		mode(dynamicconfig.ModeOld)
+		taken := k.ReserveN(time.Now(), 1)
+		mode(dynamicconfig.ModeNewShadowOld)
+		taken.Cancel()
+		k.Charge(36) // one bucket would have -36
+		mode(dynamicconfig.ModeOldShadowNew)
+		mode(dynamicconfig.ModeNew)
+		k.Charge(4)
+		time.Sleep(20 * time.Second)
+		mode(dynamicconfig.ModeOldShadowNew)
+		if left := remote.bucket("k").tokens; left > 0.001 {
+			t.Errorf("one bucket would have no tokens, and %v are left", left)
+		}
+	})
+}
+
 // What was compared in one mode says nothing of the next one: an operator would go on from it at once. The
 // counters, which only grow, have both.
 func TestEachModeOfAMigrationIsComparedByItself(t *testing.T) {

@@ -293,7 +293,9 @@ func (p *Pair) lacksLess(now stage.Instant, side role, of stage.Level) int64 {
 	if of.Remote {
 		return 0
 	}
-	return max(of.Missing()-p.sides[side].Level(now).Missing(), 0)
+	level := p.sides[side].Level(now)
+	level.Tokens += level.Above
+	return max(of.Missing()-level.Missing(), 0)
 }
 
 // observe reads which stages are remote, and gives each of them a record of the tokens that

@@ -34,7 +34,7 @@ type Stage interface {
 
 	// Cap lowers the tokens to at most tokens, without counting usage. A
 	// stage that takes over from another starts with no more than that had.
-	// A remote stage does nothing: its bucket is not this host's.
+	// A remote stage lowers only what it shows: its bucket is not this host's.
 	Cap(now Instant, tokens float64)
 
 	// Level is what the stage applies at now.
@@ -205,6 +205,10 @@ type Level struct {
 	// negative after a cut.
 	Limit         rate.Limit
 	Burst, Tokens float64
+
+	// Above is how many tokens more a remote stage is believed to have: Cap lowers only
+	// Tokens, and not the bucket elsewhere.
+	Above float64
 
 	// Remote says that Take waits for an answer from elsewhere.
 	Remote bool

@@ -16,6 +16,7 @@ import (
 type Estimate struct {
 	left   atomic.Uint64 // float64 bits, as of leftAt; a small mismatch of the two only blurs the estimate
 	leftAt atomic.Int64
+	above  atomic.Uint64 // float64 bits: how many tokens more the bucket has, which Cap has taken from the estimate
 }
 
 // Init makes e the estimate of a bucket that has not been asked yet: it is full.
@@ -26,9 +27,16 @@ func (e *Estimate) Asked() bool { return !math.IsInf(math.Float64frombits(e.left
 
 // At is the estimate at now, of the bucket of rule.
 func (e *Estimate) At(now stage.Instant, rule *dynamicconfig.Rule) float64 {
-	tokens := math.Float64frombits(e.left.Load())
-	tokens += float64(rule.Limit) * max(now.Sub(stage.Instant(e.leftAt.Load())), 0).Seconds()
-	return min(tokens, rule.Burst)
+	return min(e.at(now, rule), rule.Burst)
+}
+
+func (e *Estimate) at(now stage.Instant, rule *dynamicconfig.Rule) float64 {
+	return math.Float64frombits(e.left.Load()) + float64(rule.Limit)*max(now.Sub(stage.Instant(e.leftAt.Load())), 0).Seconds()
+}
+
+// Uncapped is what At would be without Cap.
+func (e *Estimate) Uncapped(now stage.Instant, rule *dynamicconfig.Rule) float64 {
+	return min(e.at(now, rule)+math.Float64frombits(e.above.Load()), rule.Burst)
 }
 
 // longestDebt is how long it takes at most to pay the debt that a bucket elsewhere is believed
@@ -37,8 +45,30 @@ const longestDebt = time.Hour
 
 // Set has the bucket of rule have tokens at now.
 func (e *Estimate) Set(now stage.Instant, rule *dynamicconfig.Rule, tokens float64) {
-	tokens = max(tokens, -max(rule.MostDebt(), float64(rule.Limit)*longestDebt.Seconds()))
+	e.set(now, rule, tokens, tokens)
+}
+
+// Cap has the estimate be at most tokens, though the bucket has more.
+func (e *Estimate) Cap(now stage.Instant, rule *dynamicconfig.Rule, tokens float64) {
+	if tokens < e.At(now, rule) {
+		e.set(now, rule, tokens, e.Uncapped(now, rule))
+	}
+}
+
+// Change has the bucket have at now what f makes of the tokens that it had. It is of rule from now on.
+func (e *Estimate) Change(now stage.Instant, before, rule *dynamicconfig.Rule, f func(tokens float64) float64) {
+	e.set(now, rule, f(e.At(now, before)), f(e.Uncapped(now, before)))
+}
+
+func (e *Estimate) set(now stage.Instant, rule *dynamicconfig.Rule, tokens, uncapped float64) {
+	deepest := -max(rule.MostDebt(), float64(rule.Limit)*longestDebt.Seconds())
+	tokens, uncapped = max(tokens, deepest), max(uncapped, deepest)
+	above := 0.
+	if uncapped > tokens {
+		above = uncapped - tokens
+	}
 	e.left.Store(math.Float64bits(tokens))
+	e.above.Store(math.Float64bits(above))
 	e.leftAt.Store(int64(now))
 }
 

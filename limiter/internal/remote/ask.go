@@ -20,7 +20,7 @@ import (
 type asker struct {
 	Stage
 	asking atomic.Pointer[asking] // nil before the first event that its grant does not cover
-	low    atomic.Int64           // the host asks ahead once it has fewer tokens; 0: it does not
+	low    atomic.Int32           // the host asks ahead once it has fewer tokens; 0: it does not
 	asks   atomic.Bool            // there is no grant; readers need no other field to match it
 }
 

@@ -85,7 +85,7 @@ func (a *asker) borrow(now stage.Instant, l loan, lent float64) {
 // lookout has the host ask ahead once it has fewer tokens than low, of those that it
 // was lent.
 func (a *asker) lookout(lent, low float64) {
-	a.low.Store(int64(math.Ceil(max(min(low, lent), 0))))
+	a.low.Store(int32(math.Ceil(min(max(min(low, lent), 0), math.MaxInt32))))
 }
 
 // ranLow asks ahead if a decision at now has left few tokens, and the host wants enough by
@@ -96,7 +96,7 @@ func (a *asker) ranLow(ctx context.Context, now stage.Instant) {
 		return
 	}
 	tokens := a.Bucket().Tokens(now)
-	if tokens < float64(low) && !a.untimely(ctx, now) && a.low.CompareAndSwap(low, int64(max(tokens, 0))) {
+	if tokens < float64(low) && !a.untimely(ctx, now) && a.low.CompareAndSwap(low, int32(max(tokens, 0))) {
 		a.askAhead(now)
 	}
 }

@@ -141,7 +141,7 @@ func (s *Stage) SetTerms(now stage.Instant, t *share.Terms) {
 		s.ChangeMarkElsewhere(func(m forgiven.Mark) forgiven.Mark { return m.After(tokens, follows) })
 	}
 	if (before.Limit != t.Rule.Limit || before.Burst != t.Rule.Burst) && s.tokens.Asked() {
-		s.tokens.Set(now, t.Rule, follows)
+		s.tokens.Change(now, before, t.Rule, func(tokens float64) float64 { return share.FollowDebt(before.Limit, t.Rule, tokens) })
 	}
 }
 
@@ -199,8 +199,9 @@ func (s *Stage) charge(q stage.Request) stage.Verdict {
 	if q.Kind != stage.Before {
 		s.count(q.Now, n, true)
 	}
-	before := s.tokens.At(q.Now, rule)
-	s.tokens.Set(q.Now, rule, min(before, max(before-float64(n), -rule.MostDebt()))) // no charge makes a deeper debt
+	s.tokens.Change(q.Now, rule, rule, func(before float64) float64 {
+		return min(before, max(before-float64(n), -rule.MostDebt())) // no charge makes a deeper debt
+	})
 	if s.owe(n); q.Kind == stage.Before {
 		s.putFirst()
 	}
@@ -245,10 +246,15 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 // Owe charges the remote with n tokens in the background, or gives them back if
 // n is negative. It counts nothing.
 func (s *Stage) Owe(now stage.Instant, n int64) {
-	rule := s.Terms().Rule
-	s.tokens.Set(now, rule, s.tokens.At(now, rule)-float64(n))
-	s.owe(n)
+	s.oweOnly(now, n)
 	s.Flush(now)
+}
+
+// oweOnly is Owe, but sends nothing yet.
+func (s *Stage) oweOnly(now stage.Instant, n int64) {
+	rule := s.Terms().Rule
+	s.tokens.Change(now, rule, rule, func(tokens float64) float64 { return tokens - float64(n) })
+	s.owe(n)
 }
 
 // owe notes that the remote has not been charged with n tokens yet.
@@ -268,9 +274,7 @@ func (s *Stage) TakeOver(now stage.Instant, n int64) {
 		if !s.owned {
 			s.OweElsewhere(n, func(now stage.Instant, n int64) { s.Owe(now, -n) })
 		}
-		rule := s.Terms().Rule
-		s.tokens.Set(now, rule, s.tokens.At(now, rule)-float64(n))
-		s.owe(n)
+		s.oweOnly(now, n)
 	}
 	if s.Owes() {
 		s.putFirst()
@@ -283,9 +287,7 @@ func (s *Stage) TakeOver(now stage.Instant, n int64) {
 // than the stage before s had.
 func (s *Stage) Cap(now stage.Instant, tokens float64) {
 	s.Rate.Cap(now, tokens)
-	if rule := s.Terms().Rule; tokens < s.tokens.At(now, rule) {
-		s.tokens.Set(now, rule, tokens)
-	}
+	s.tokens.Cap(now, s.Terms().Rule, tokens)
 }
 
 // Level implements stage.Stage. It does not ask the remote: the tokens are those
@@ -303,7 +305,8 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 // not asked.
 func (s *Stage) Elsewhere(now stage.Instant) stage.Level {
 	rule := s.Terms().Rule
-	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: s.tokens.At(now, rule), Remote: true}
+	tokens := s.tokens.At(now, rule)
+	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: tokens, Above: s.tokens.Uncapped(now, rule) - tokens, Remote: true}
 }
 
 // Idle implements share.Part. A key whose remote bucket is not full is not idle: an
