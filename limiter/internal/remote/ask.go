@@ -133,7 +133,9 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		v.RetryAfter = a.unanswered(q.Now, err).RetryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	case ctx.Err() != nil:
-		a.giveBack(q, outcome)
+		if outcome.OK {
+			a.Owe(q.Now, -q.N)
+		}
 		a.borrow(q.Now, l, outcome.Lent)
 		return a.canceled(q)
 	case !outcome.OK:

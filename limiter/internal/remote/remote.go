@@ -104,7 +104,9 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	s.Flush(q.Now)
 	s.tokens.Set(q.Now, t.Rule, outcome.Left)
 	if ctx.Err() != nil {
-		s.giveBack(q, outcome)
+		if outcome.OK { // the caller did not wait for the answer
+			s.Owe(q.Now, -q.N)
+		}
 		return stage.Because(stage.Canceled), receipt
 	}
 	s.count(q.Now, q.N, outcome.OK)
@@ -160,14 +162,6 @@ func (s *Stage) ask(ctx context.Context, q stage.Request, l loan) (stage.Outcome
 		err = stage.ErrNonsense
 	}
 	return outcome, err
-}
-
-// giveBack gives back what the remote has paid for q, whose caller did not wait for the
-// answer.
-func (s *Stage) giveBack(q stage.Request, paid stage.Outcome) {
-	if paid.OK && q.N > 0 {
-		s.Owe(q.Now, -q.N)
-	}
 }
 
 // insteadOf decides by the fallback, because of err.
