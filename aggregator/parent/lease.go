@@ -158,7 +158,7 @@ func (l *Lease) Stir(now time.Duration) {
 		return
 	}
 	wants, _ := account.Wanted(l.Account)
-	if wants < l.told && l.asks() && l.told <= little*float64(l.rule.Limit) {
+	if wants < l.told && l.pooled() && l.told <= little*float64(l.rule.Limit) {
 		return
 	}
 	if math.Abs(wants-l.told) > stirring*max(wants, l.told) {
@@ -169,25 +169,30 @@ func (l *Lease) Stir(now time.Duration) {
 // stirring is by which part wants have to change for a claim out of turn.
 const stirring = 0.02
 
-// little is the part of the limit that other clusters hardly miss: where hosts ask for events,
-// a demand that was no more than that and falls is no reason for a claim out of turn.
+// little is the part of the limit that other clusters hardly miss. The demand of a pool that was no
+// more than that and falls is no reason for a claim out of turn.
 const little = 0.01
 
 // idle is the demand, in tokens/s, below which nothing is wanted any more.
 const idle = 1e-3
 
-// asks reports whether the key's hosts ask for the event at hand.
-func (l *Lease) asks() bool {
-	p, ok := l.Account.(account.Pooled)
-	return ok && p.Reached() != algorithm.ReachNever
+// pooled reports whether the key's hosts draw on a pool.
+func (l *Lease) pooled() bool {
+	_, ok := l.Account.(account.Pooled)
+	return ok
 }
 
-// wants is what to claim. Where hosts ask for events, these may be few, and no host wants anything
-// between two of them. So it falls by a quarter from claim to claim at most: else the lease would
-// bring less than the next event costs.
+// wants is what to claim. A pool may have few events, and no host wants anything between two of
+// them. So the claims for it fall by a quarter at a time at most: else the lease would bring less
+// than the next event costs. Where hosts report what they want, that goes for a little demand.
 func (l *Lease) wants() float64 {
 	wants, _ := account.Wanted(l.Account)
-	if least := l.told * 3 / 4; wants < least && least >= idle && l.asks() {
+	p, ok := l.Account.(account.Pooled)
+	least := l.told * 3 / 4
+	if ok && p.Reached() == algorithm.ReachNever {
+		least = min(least, little*float64(l.rule.Limit))
+	}
+	if ok && wants < least && least >= idle {
 		return least
 	}
 	return wants

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package aggregator
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// A host of a cluster below a parent has an event now and then, under elastic.
+func TestRareEventsPassBelowAParentUnderElastic(t *testing.T) {
+	for _, parent := range []bool{false, true} {
+		for _, every := range []time.Duration{10 * s, 14 * s} {
+			rule := dynamicconfig.Rule{Limit: 100, Burst: 100, Algorithm: algorithm.NameFairShare, Learning: dynamicconfig.None}
+			above := leased(t, rule)
+			rule.Algorithm, rule.Parent = algorithm.NameElastic, parent
+			a := leased(t, rule)
+			events, refused, allowed, rejected, tokens, burst, weight := 0, 0, int64(0), int64(0), 1.0, 1.0, 0.0
+			for now := time.Duration(0); now < 600*s; now += s / 10 {
+				tokens = max(min(tokens+weight*100/10, burst), min(tokens, burst))
+				if now%every == 0 {
+					if events++; tokens >= 1 {
+						tokens--
+						allowed++
+					} else {
+						refused++
+						rejected++
+					}
+				}
+				if now%(3*s) == s/2 {
+					u := reportOf(algorithm.NameElastic, allowed, rejected, 3*s, "k")
+					u.Weight[0] = weight
+					u.Wants = []float64{float64(allowed+rejected) / 3}
+					if g := step(t, a, now, "h", u); g.Lease[0] > 0 {
+						tokens, burst, weight = g.Tokens[0], g.Burst[0], g.Weight[0]
+					}
+					allowed, rejected = 0, 0
+					a.GC(now)
+					above.GC(now)
+				}
+				if asked := a.Parent().Ask(now, "region"); asked != nil {
+					a.Parent().Hear(now, asked, above.Claim(now, asked), nil)
+				}
+			}
+			if refused > events/10 {
+				t.Errorf("parent %v: of %d events, one in %v, under a limit of 100/s, %d are refused", parent, events, every, refused)
+			}
+		}
+	}
+}
