@@ -173,9 +173,6 @@ const stirring = 0.02
 // more than that and falls is no reason for a claim out of turn.
 const little = 0.01
 
-// idle is the demand, in tokens/s, below which nothing is wanted any more.
-const idle = 1e-3
-
 // pooled reports whether the key's hosts draw on a pool.
 func (l *Lease) pooled() bool {
 	_, ok := l.Account.(account.Pooled)
@@ -192,7 +189,7 @@ func (l *Lease) wants() float64 {
 	if ok && p.Reached() == algorithm.ReachNever {
 		least = min(least, little*float64(l.rule.Limit))
 	}
-	if ok && wants < least && least >= idle {
+	if ok && wants < least && least >= account.Idle {
 		return least
 	}
 	return wants

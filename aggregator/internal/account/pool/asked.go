@@ -58,7 +58,7 @@ type asked struct {
 
 	// So again here, for sweeps.
 
-	asking asking
+	asking account.Asking
 	alone  int64         // of all rows
 	lease  time.Duration // of a grant
 	feared float64       // tokens that expectLoans has taken out of the pool, because it was not handed over
@@ -283,7 +283,7 @@ func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
 	}
 	now = max(now, k.at)
 	if k.always {
-		k.asking.look(now)
+		k.asking.Look(now)
 	}
 	if !k.sweeps(now) { // each report expires, and follows then
 		return
@@ -307,7 +307,7 @@ func (k *asked) Demand(yield func(account.Band) bool) {
 	for b := range k.Account.Demand {
 		if k.always {
 			b.Clients = max(b.Clients, 1)
-			b.Wants += k.asking.wants()
+			b.Wants += k.asking.Wants()
 		}
 		yield(b)
 	}

@@ -33,7 +33,7 @@ func (k *Account) Reach(now time.Duration, c *account.Config) account.Pooled {
 
 // newAsked is k, which hosts ask for tokens from now on, as c says.
 func newAsked(now time.Duration, k Account, c *account.Config) *asked {
-	a := &asked{Account: k, learned: learned.New(now), asking: asking{since: now}}
+	a := &asked{Account: k, learned: learned.New(now), asking: account.NewAsking(now)}
 	a.reach(c)
 	return a
 }

@@ -14,35 +14,6 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// asking is how many tokens are asked for lately.
-type asking struct {
-	tokens float64       // since
-	since  time.Duration // the last look
-	rate   float64       // per second, lately
-}
-
-// idle is the demand, in tokens/s, below which nothing is wanted any more. Demand that has
-// ended is halved with each look at it, and would never become 0.
-const idle = 1e-3
-
-// look brings the rate up to now.
-func (a *asking) look(now time.Duration) {
-	if d := seconds(now - a.since); d > 0.1 {
-		if a.rate += (a.tokens/d - a.rate) / 2; a.rate < idle {
-			a.rate = 0
-		}
-		a.tokens, a.since = 0, now
-	}
-}
-
-// wants is the demand, in tokens/s: before the first look, that of all there was.
-func (a *asking) wants() float64 {
-	if a.rate == 0 {
-		return a.tokens
-	}
-	return a.rate
-}
-
 // bucketRule is rule for a bucket, with a limit of its own.
 func bucketRule(rule *dynamicconfig.Rule, limit algorithm.Limit) exactbucket.Rule {
 	return exactbucket.Rule{Rate: limit.Rate, Burst: limit.Burst, MaxWait: rule.MaxWait, MaxDebt: rule.MaxDebt, MaxCost: rule.MaxCost}
@@ -51,7 +22,7 @@ func bucketRule(rule *dynamicconfig.Rule, limit algorithm.Limit) exactbucket.Rul
 // Take implements account.Pooled.
 func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by, host uint32) usage.Took {
 	rule := bucketRule(k.terms, limit)
-	k.asking.tokens += min(max(t.Tokens, 0), k.terms.MostDebt()) // more can never be taken
+	k.asking.Add(min(max(t.Tokens, 0), k.terms.MostDebt())) // more can never be taken
 	b := k.open(now, rule)
 	apart := false
 	if t.Handed {
@@ -72,8 +43,8 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 		took.Lent = k.lend(now, host, t.More, k.terms.Burst-t.More, t.Wants, cost)
 		took.Left -= took.Lent
 	}
-	if !took.OK && seconds(now-k.asking.since) >= 1 { // so that the cluster above hears of it soon
-		k.asking.look(now)
+	if !took.OK && k.asking.Since(now) >= time.Second { // so that the cluster above hears of it soon
+		k.asking.Look(now)
 	}
 	if !took.OK && t.More > 0 {
 		took.Retry = max(took.Retry, k.patience(host, cost))
@@ -206,5 +177,5 @@ func (k *asked) Keeps(now time.Duration, limit algorithm.Limit, _ time.Duration)
 	case limit.Burst < k.terms.Burst: // on the smaller side of a split, which may end
 		full = k.fills(now, left.Told, k.learned.Last())
 	}
-	return !full || k.always && k.terms.Parent && k.asking.tokens+k.asking.rate > 0
+	return !full || k.always && k.terms.Parent && k.asking.Wants() > 0
 }
