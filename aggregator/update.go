@@ -33,10 +33,10 @@ type update struct {
 	order table.Order
 }
 
-// updates keeps their memory.
+// updates has those that no Step uses.
 var updates sync.Pool
 
-// newUpdate is one Step, which ends with done.
+// newUpdate returns an update for one Step. The caller calls done after it.
 func newUpdate() *update {
 	u, ok := updates.Get().(*update)
 	if !ok {
@@ -45,7 +45,7 @@ func newUpdate() *update {
 	return u
 }
 
-// done lets go of all that u refers to.
+// done keeps u for another Step, without what this one referred to.
 func (u *update) done() {
 	u.core, u.settings, u.usage, u.grants, u.why, u.report = nil, nil, nil, nil, nil, account.Report{}
 	updates.Put(u)

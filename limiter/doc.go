@@ -35,8 +35,10 @@
 // applies the rule's terms (internal/terms: max_cost and max_wait), and asks the stage
 // that the tokens come from, which knows max_debt. Then it allows a part of what is over the limit, if
 // the rule does not enforce the limit in full, counts the decision, and sends it
-// to listeners. Where a bucket alone decides, Allow goes straight to it. The
-// stage's Settle gives back or charges what was taken, once.
+// to listeners. Allow has two shorter forms of it: where a bucket alone decides, it
+// goes straight to that. Where the rule has no terms and nobody listens, allow,
+// beside decide, leaves out the steps that would do nothing. The stage's Settle
+// gives back or charges what was taken, once.
 //
 // A stage is this host's part of the limit (internal/share), a bucket elsewhere
 // (internal/remote), a migration's pair (package shadow), or somebody's
