@@ -33,6 +33,9 @@ func NewAuto(r *share.Rate, l *Link) *Auto {
 // Asking implements share.Part.
 func (a *Auto) Asking() bool { return a.asks.Load() }
 
+// Charging implements share.Part.
+func (a *Auto) Charging() bool { return a.owed.HasFirst() }
+
 // TakeElsewhere implements share.Part.
 func (a *Auto) TakeElsewhere(asked *share.Asked) (admitted int64) {
 	if s := a.asking.Load(); s != nil {

@@ -96,6 +96,9 @@ func (r *Round) add(s *Subject) {
 	}
 	switch n := allowed + rejected; {
 	case terms.Traits.Asks:
+		if s.Part().Charging() {
+			return
+		}
 		s.pay(n)
 	case n > 0:
 		s.pulse.refused, s.pulse.spare = 0, mostFollowing

@@ -54,6 +54,10 @@ type Part interface {
 	// for concurrent use.
 	Asking() bool
 
+	// Charging reports whether the key's owner is charged now with what was used before the
+	// Part asked it. Until that has an answer, the owner takes too much for left.
+	Charging() bool
+
 	// Has is the part of the limit that the host has, in [0, 1].
 	Has() float64
 
@@ -149,6 +153,9 @@ func (b *Base) Common() *Base { return b }
 
 // Asking implements Part: a Part decides by itself, unless it says otherwise.
 func (b *Base) Asking() bool { return false }
+
+// Charging implements Part: most owe their owners nothing but reports.
+func (b *Base) Charging() bool { return false }
 
 // Key is the key that the Part is of.
 func (b *Base) Key() string { return b.key }
