@@ -185,19 +185,15 @@ func (a *asker) answered(now stage.Instant, o stage.Outcome) {
 // unanswered notes that the owner did not answer, and has the host not ask again for a
 // while.
 func (a *asker) unanswered(now stage.Instant, err error) *elsewhere.Refusal {
-	if errors.Is(err, stage.ErrBusy) {
-		return a.pause(now, busy)
+	to, pause := a.started(), busy
+	if !errors.Is(err, stage.ErrBusy) {
+		a.alone(now)
+		to.missed.Store(true)
+		a.host.remoteFailed(now, a.Rate, err, false)
+		pause = silent + a.Terms().Rule.AskTimeout
 	}
-	a.alone(now)
-	a.started().missed.Store(true)
-	a.host.remoteFailed(now, a.Rate, err, false)
-	return a.pause(now, silent+a.Terms().Rule.AskTimeout)
-}
-
-// pause has the host not ask again for d, whatever the event.
-func (a *asker) pause(now stage.Instant, d time.Duration) *elsewhere.Refusal {
-	last := elsewhere.Pause(now, d)
-	a.started().last.Store(last)
+	last := elsewhere.Pause(now, pause)
+	to.last.Store(last)
 	return last
 }
 
