@@ -67,7 +67,7 @@ func (c *Core) step(now time.Duration, host string, report *usage.Report, grants
 	if u.side = (rules.Side{}); grants.Floor == usage.FloorEven && s.Side.Missing > 0 {
 		u.side, grants.Floor = s.Side, usage.FloorNone
 	}
-	c.keys.Table.Visit(now, report.Keys, id*7, &u.order, u)
+	c.keys.Table.Visit(now, u.algorithm, report.Keys, id*7, &u.order, u)
 	c.metrics.updates.Inc(1)
 	c.metrics.updatedKeys.Inc(int64(report.Len()))
 	return nil

@@ -197,8 +197,7 @@ func (f *failing) maybe(method string) {
 	}
 }
 
-func (f *failing) Report(_ time.Duration, _ algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
-	r.New = !f.known[host]
+func (f *failing) Report(_ time.Duration, _ algorithm.Limit, host uint32, _ *account.Report) (account.Grant, bool) {
 	f.known[host] = true
 	f.maybe("Report")
 	return f.grant, true
@@ -222,6 +221,8 @@ func (f *failing) Hosts() int {
 func (f *failing) Knows(host uint32) bool { f.maybe("Knows"); return f.known[host] }
 
 func (f *failing) Configure(time.Duration, *account.Config) { f.maybe("Configure") }
+
+func (f *failing) Fetch(uint32, int32) (int32, int) { return none, 0 }
 
 func TestAnAlgorithmThatFailsCostsItsOwnKeysOnly(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)

@@ -13,7 +13,7 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// Two keys may have one hash: the text decides.
+// Look finds by hash, which another key may have: the text decides.
 func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	a := weighted(t, cadence)
 	text := reportOf(algorithm.NameRequestWeighted, 60, 0, time.Second, "k")
@@ -32,7 +32,12 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	var g usage.Grants
 	resize(&g, 1, false)
 	u := update{core: &a.Core, settings: a.settings.Load(), usage: text, algorithm: text.Algorithm, host: id, grants: &g}
-	if err := u.row(0, 7); err != nil {
+	u.likely[0].key = b.Look(7)
+	u.fetch([]int32{0}, u.likely[:1])
+	if u.likely[0].key != other || u.likely[0].row == none {
+		t.Fatal("the test is about a key that look mistakes")
+	}
+	if err := u.row(&u.likely[0], 0, 7); err != nil {
 		t.Fatal(err)
 	}
 	if k.Account.Hosts() != 2 || other.Account.Hosts() != 1 || !near(g.Weight[0], 0.5) {

@@ -24,14 +24,21 @@ type update struct {
 	host      uint32
 	grants    *usage.Grants
 
-	side   rules.Side // of which this owner, and not the host, sees to the even floor
-	report account.Report
+	side      rules.Side           // of which this owner, and not the host, sees to the even floor
+	likely    [table.AtOnce]likely // where the rows under way are
+	fetched   int                  // so that what is read ahead counts as used
+	report    account.Report
+	reporting *owned.Key // whose account a report of a host that it did not know is with
+	before    int        // how many hosts it had
 
 	failed int32 // the last row that a weigher is to blame for
 	why    error
 
-	order table.Order
+	order table.Order[*owned.Key]
 }
+
+// none is no row.
+const none int32 = -1
 
 // updates has those that no Step uses.
 var updates sync.Pool
@@ -47,18 +54,33 @@ func newUpdate() *update {
 
 // done keeps u for another Step, without what this one referred to.
 func (u *update) done() {
-	u.core, u.settings, u.usage, u.grants, u.why, u.report = nil, nil, nil, nil, nil, account.Report{}
+	u.core, u.settings, u.usage, u.grants, u.reporting, u.why, u.report = nil, nil, nil, nil, nil, nil, account.Report{}
+	clear(u.likely[:])
 	updates.Put(u)
 }
 
+// likely is a guess: a key, or nil, and the number of its row of the host, or
+// none. If it is that key and there is a number, the key knows the host, is under
+// the settings in force, and has forgotten who is too old.
+type likely struct {
+	key *owned.Key
+	row int32
+}
+
 // Rows implements table.Visitor: it decides rows.
-func (u *update) Rows(now time.Duration, rows []int32, hashes []uint64) {
+func (u *update) Rows(now time.Duration, rows []int32, hashes []uint64, keys []*owned.Key) {
 	u.now, u.why = now, nil
 	if u.core.keys.Left.Load() {
 		for _, i := range rows {
 			u.put(int(i), account.Grant{}, 0)
 		}
 		return
+	}
+	for n, k := range keys {
+		u.likely[n] = likely{k, none}
+	}
+	if len(rows) > 1 {
+		u.fetch(rows, u.likely[:len(rows)])
 	}
 	for n := 0; n < len(rows); n++ {
 		var err error
@@ -77,6 +99,47 @@ func (u *update) Unlocked() {
 	}
 }
 
+// fetch reads a little of all that rows will need, whose keys all guesses at,
+// step by step: where the keys are was first, now what the rows say and the keys,
+// then the host's rows, then those beside them. Within a step no read waits for
+// another, so the processor has many under way. Row after row, it would wait for
+// each. It has keys forget who is too old as well, but for those that have other
+// settings to adopt: what is too old is for these to say. An algorithm that
+// panics here is to blame if it does so again when its row is decided.
+func (u *update) fetch(rows []int32, all []likely) {
+	defer func() { _ = recover() }()
+
+	read := 0
+	keys := u.usage.Keys
+	n := len(keys)
+	allowed, rejected, elapsed, weight := u.usage.Allowed[:n], u.usage.Rejected[:n], u.usage.Elapsed[:n], u.usage.Weight[:n]
+	for _, i := range rows {
+		read += int(keys[i][0]) + int(allowed[i]|rejected[i]) + int(elapsed[i]) + int(weight[i])
+	}
+	for _, l := range all {
+		if l.key != nil {
+			read += len(l.key.Text()) + l.key.Account.Hosts()
+		}
+	}
+	guess := none // hosts often have the same row in each key
+	for n := range all {
+		if k := all[n].key; k != nil && k.Settings == u.settings {
+			k.Account.Expire(u.now, u.core.keys.Hosts.Gone)
+			row, some := k.Account.Fetch(u.host, guess)
+			read += int(k.Text()[0]) + some
+			if all[n].row = row; row != none {
+				guess = row
+			}
+		}
+	}
+	for _, l := range all {
+		if l.row != none {
+			read += l.key.Account.Beside(l.row)
+		}
+	}
+	u.fetched += read
+}
+
 // rows decides rows from number n of them on, whose shard is locked, and
 // returns the number of the first that an algorithm is to blame for.
 func (u *update) rows(rows []int32, hashes []uint64, n int) (at int, err error) {
@@ -84,7 +147,7 @@ func (u *update) rows(rows []int32, hashes []uint64, n int) (at int, err error) 
 	defer u.joined() // if a weigher does not return
 
 	for at = n; at < len(rows); at++ {
-		if err = u.row(int(rows[at]), hashes[at]); err != nil {
+		if err = u.row(&u.likely[at], int(rows[at]), hashes[at]); err != nil {
 			break
 		}
 	}
@@ -100,20 +163,27 @@ func (u *update) fail(i int) {
 	u.put(i, account.Grant{}, 0)
 }
 
-// row decides row i, whose key has this hash.
-func (u *update) row(i int, hash uint64) error {
-	k, err := u.find(hash, i)
-	if err != nil {
-		return err
+// row decides row i, whose key has this hash, and which likely guesses at.
+func (u *update) row(likely *likely, i int, hash uint64) error {
+	k, row := likely.key, likely.row
+	if k == nil || k.Text() != u.usage.Keys[i] {
+		var err error
+		if k, err = u.find(hash, i); err != nil {
+			return err
+		}
+		row = none
 	}
-	if k != nil && (k.Settings != u.settings || k.Rule == nil) && !u.core.keys.Adopt(u.now, u.core.keys.Table.Shard(hash), k, u.settings, u.algorithm, hash) {
-		k = nil
+	if k != nil && (k.Settings != u.settings || k.Rule == nil) {
+		if !u.core.keys.Adopt(u.now, u.core.keys.Table.Shard(hash), k, u.settings, u.algorithm, hash) {
+			k = nil
+		}
+		row = none
 	}
 	if k == nil {
 		u.put(i, account.Grant{}, 0)
 		return u.elsewhere(i, hash)
 	}
-	if !u.admit(k) {
+	if row == none && !u.admit(k) {
 		u.put(i, account.Grant{}, 0)
 		return nil
 	}
@@ -146,6 +216,7 @@ func (u *update) admit(k *owned.Key) bool {
 		u.core.metrics.noRoom.Inc(1)
 		return false
 	}
+	u.reporting, u.before = k, k.Account.Hosts()
 	return true
 }
 
@@ -155,7 +226,9 @@ func (u *update) decide(k *owned.Key, i int) (g account.Grant, ok bool) {
 	part, r := k.Part(u.now), &u.report
 	k.Report(u.now, r, u.usage, i, part)
 	g, ok = k.Account.Report(u.now, k.Limit(part), u.host, r)
-	u.joined()
+	if u.reporting != nil {
+		u.joined()
+	}
 	if r.Overlaps {
 		r.Overlaps = false
 		u.core.metrics.overlapping.Inc(1)
@@ -225,10 +298,15 @@ func (u *update) elsewhere(i int, hash uint64) error {
 	return nil
 }
 
-// joined counts the host if the account that was reported to did not know it before.
+// joined counts the host if the account that was reported to did not know it
+// before. It may panic, as weighers do.
 func (u *update) joined() {
-	if u.report.New {
-		u.report.New = false
+	k := u.reporting
+	if k == nil {
+		return
+	}
+	u.reporting = nil
+	if k.Account.Hosts() > u.before && k.Account.Knows(u.host) {
 		u.core.keys.Hosts.Add(u.host, 1)
 	}
 }

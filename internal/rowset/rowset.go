@@ -61,6 +61,16 @@ func (s *Set[R]) Find(host uint32) int32 {
 	}
 }
 
+// FindAt is Find, and fast if host's row is number guess, which may be any.
+func (s *Set[R]) FindAt(guess int32, host uint32) int32 {
+	if uint(guess) < uint(len(s.rows)) {
+		if r := &s.rows[guess]; r.host == host && r.used {
+			return guess
+		}
+	}
+	return s.Find(host)
+}
+
 // Add makes a zero row for host, which must not have one, and returns its
 // number.
 func (s *Set[R]) Add(host uint32) int32 {

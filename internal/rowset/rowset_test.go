@@ -24,6 +24,11 @@ func TestASetIsAMap(t *testing.T) {
 			if _, ok := want[h]; ok != (i != None) || ok && i != numbers[h] {
 				t.Fatalf("step %d: host %d found at %d, was added: %v, at %d", step, h, i, ok, numbers[h])
 			}
+			for guess := int32(-1); guess <= int32(len(s.rows)); guess++ {
+				if s.FindAt(guess, h) != i {
+					t.Fatalf("step %d: host %d is number %d, and %d when %d is guessed", step, h, i, s.FindAt(guess, h), guess)
+				}
+			}
 			if i == None {
 				i = s.Add(h)
 				*s.At(i), want[h], numbers[h] = step, step, i

@@ -54,6 +54,22 @@ type Account interface {
 	// known of each host. They change nothing.
 	State(now time.Duration, limit algorithm.Limit) State
 	Holdings(now time.Duration, limit algorithm.Limit, yield func(Holding) bool)
+
+	// Fetch reads the memory that Report for host will read, and changes no answer.
+	// The owner calls Fetch for many keys before it calls Report for the first, so
+	// that the processor loads the memory of all these keys at once.
+	//
+	// Fetch returns the number of host's row if it found one, and else −1. Guess is
+	// where Fetch looks first: the number of host's row at another key, or −1. It is
+	// often right, because an account numbers hosts in the order of their first
+	// reports, which is often the same at many keys. A wrong guess costs only time.
+	//
+	// Read has no meaning. The owner uses it so that the compiler keeps the reads.
+	Fetch(host uint32, guess int32) (number int32, read int)
+
+	// Beside reads the other rows that Report changes when it changes row number, if
+	// there are any. Read is as for Fetch.
+	Beside(number int32) (read int)
 }
 
 // Leaser is an Account that hosts claim amounts of, which they hold for a while.
@@ -181,9 +197,6 @@ type Report struct {
 
 	// Keeps is set by Report: the host keeps what it has, whatever that is.
 	Keeps bool
-
-	// New is set by Report: the account did not know the host before.
-	New bool
 }
 
 // Deepest is the lowest level of a bucket of rule with this limit, in every account: see

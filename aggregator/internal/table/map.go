@@ -5,8 +5,9 @@ package table
 // Map is the keys of one algorithm in one shard, by the hash of their text:
 // open addressing with linear probing. A key that migrates is in two maps.
 //
-// It is a table of its own because the hash that chose the shard finds the key, too:
-// Go's map would compute another.
+// It is a table of its own because of how it is read: Look finds where keys
+// lie without touching them, so that a report can have the memory behind many
+// keys fetched at once, and not one after another.
 type Map[K Key] struct {
 	algorithm string
 	slots     []slot[K] // a power of two
@@ -22,6 +23,18 @@ const smallestBook = 8
 
 // Algorithm is that of the keys in b.
 func (b *Map[K]) Algorithm() string { return b.algorithm }
+
+// Look is the key that hash most likely belongs to, or none if there is none
+// for sure.
+func (b *Map[K]) Look(hash uint64) K {
+	var zero K
+	mask := uint64(len(b.slots) - 1)
+	for at := hash & mask; ; at = (at + 1) & mask {
+		if s := &b.slots[at]; s.hash == hash || s.key == zero {
+			return s.key
+		}
+	}
+}
 
 // Find is the key called text, or none.
 func (b *Map[K]) Find(hash uint64, text string) K {

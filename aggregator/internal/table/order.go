@@ -8,10 +8,12 @@ import (
 )
 
 // Visitor is what a report does with its keys.
-type Visitor interface {
-	// Rows takes rows of the report, whose keys have these hashes and are in one shard.
-	// Its lock is held, and none of them has seen a time after now.
-	Rows(now time.Duration, rows []int32, hashes []uint64)
+type Visitor[K Key] interface {
+	// Rows takes rows of the report, whose keys have these hashes. The locks of all
+	// of them are held, and none of them has seen a time after now. Likely are guesses
+	// at the keys, in the order of rows: they may be others of the same hash, and none
+	// says nothing.
+	Rows(now time.Duration, rows []int32, hashes []uint64, likely []K)
 
 	// Unlocked comes after Rows, when no lock is held.
 	Unlocked()
@@ -24,56 +26,101 @@ const (
 	Few = 64
 
 	// AtOnce is how many keys are taken under one lock, at most: others of
-	// the shard wait for so many.
+	// the shard wait for so many. It is also how many keys' memory is read
+	// at once.
 	AtOnce = 32
 )
 
 // Order is the memory of Visit, which callers keep.
-type Order struct {
+type Order[K Key] struct {
 	byRow  []uint64 // hashes
 	rows   []int32  // those of one shard after those of another
 	hashes []uint64 // of rows, beside them
 	ends   [Shards + 1]int32
+	likely [AtOnce]K
 }
 
-// Visit has v take all keys called texts at now or later. Reports that come at once do
-// well to begin with different shards.
-func (t *Table[K]) Visit(now time.Duration, texts []string, begin uint32, o *Order, v Visitor) {
+// Visit has v take all keys called texts, of an algorithm, at now or later. Reports that
+// come at once do well to begin with different shards.
+func (t *Table[K]) Visit(now time.Duration, algorithm string, texts []string, begin uint32, o *Order[K], v Visitor[K]) {
+	defer clear(o.likely[:])
 	if len(texts) <= Few {
 		o.rows, o.hashes = sized(o.rows, 1), sized(o.hashes, 1)
 		for i, text := range texts {
 			o.rows[0], o.hashes[0] = int32(i), t.Hash(text)
-			now = t.Shard(o.hashes[0]).take(now, o.rows, o.hashes, v)
+			now = t.one(now, o, v)
+			v.Unlocked()
 		}
 		return
 	}
-	t.sort(o, texts)
-	for n := range uint32(Shards) {
-		s := (begin + n) % Shards
-		for from, last := o.ends[s], o.ends[s+1]; from < last; from += AtOnce {
-			end := min(from+AtOnce, last)
-			now = t.shards[s].take(now, o.rows[from:end], o.hashes[from:end], v)
+	o.sort(t, texts)
+	begin %= Shards
+	now = t.through(now, algorithm, o, begin, Shards, v)
+	t.through(now, algorithm, o, 0, begin, v)
+}
+
+// one takes the one row of o, whose key is in any shard.
+func (t *Table[K]) one(now time.Duration, o *Order[K], v Visitor[K]) time.Duration {
+	sh := t.Shard(o.hashes[0])
+	now = sh.Lock(now)
+	defer sh.Unlock() // a Visitor may end its goroutine
+
+	v.Rows(now, o.rows, o.hashes, o.likely[:1])
+	return now
+}
+
+// through takes the rows of the shards from first up to end: of several at once where
+// they have few.
+func (t *Table[K]) through(now time.Duration, algorithm string, o *Order[K], first, end uint32, v Visitor[K]) time.Duration {
+	for first < end {
+		next := first + 1
+		for next < end && o.ends[next+1]-o.ends[first] <= AtOnce {
+			next++
+		}
+		for from, last := o.ends[first], o.ends[next]; from < last; from += AtOnce {
+			now = t.under(now, algorithm, o, first, next, from, min(from+AtOnce, last), v)
+			v.Unlocked()
+		}
+		first = next
+	}
+	return now
+}
+
+// under takes the rows of o from number from up to end, all of whose keys are in the
+// shards from first up to next. Who locks several does so in their order.
+func (t *Table[K]) under(now time.Duration, algorithm string, o *Order[K], first, next uint32, from, end int32, v Visitor[K]) time.Duration {
+	rows, hashes := o.rows[from:end], o.hashes[from:end]
+	for s := first; s < next; s++ {
+		if o.ends[s] < o.ends[s+1] {
+			now = t.shards[s].Lock(now)
+		}
+	}
+	defer t.unlock(now, o, first, next)
+	for s, n := first, 0; s < next; s++ {
+		if upTo := int(min(o.ends[s+1], end) - from); n < upTo {
+			b := t.shards[s].Map(algorithm)
+			for ; n < upTo; n++ {
+				o.likely[n] = b.Look(hashes[n])
+			}
+		}
+	}
+	v.Rows(now, rows, hashes, o.likely[:len(rows)])
+	return now
+}
+
+// unlock unlocks the shards from first up to next that have rows of o. Now is the latest
+// time of all of them.
+func (t *Table[K]) unlock(now time.Duration, o *Order[K], first, next uint32) {
+	for s := first; s < next; s++ {
+		if sh := &t.shards[s]; o.ends[s] < o.ends[s+1] {
+			sh.now = now
+			sh.Unlock()
 		}
 	}
 }
 
-// take has v take rows of sh, whose keys have these hashes, at now or later.
-func (sh *Shard[K]) take(now time.Duration, rows []int32, hashes []uint64, v Visitor) time.Duration {
-	now = sh.visit(now, rows, hashes, v)
-	v.Unlocked()
-	return now
-}
-
-func (sh *Shard[K]) visit(now time.Duration, rows []int32, hashes []uint64, v Visitor) time.Duration {
-	now = sh.Lock(now)
-	defer sh.Unlock() // a Visitor may end its goroutine
-
-	v.Rows(now, rows, hashes)
-	return now
-}
-
 // sort counts, and puts every row where the count says.
-func (t *Table[K]) sort(o *Order, texts []string) {
+func (o *Order[K]) sort(t *Table[K], texts []string) {
 	n := len(texts)
 	o.byRow, o.rows, o.hashes = sized(o.byRow, n), sized(o.rows, n), sized(o.hashes, n)
 	var next [Shards + 1]int32

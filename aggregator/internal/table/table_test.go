@@ -40,6 +40,9 @@ func TestAMapIsAMapOfGo(t *testing.T) {
 				if got := b.Find(hash, text); got != want[text] {
 					t.Fatalf("key %s with hash %d is %v; want %v", text, hash, got, want[text])
 				}
+				if k := b.Look(hash); want[text] != nil && k == nil {
+					t.Fatalf("key %s with hash %d is overlooked", text, hash)
+				}
 			}
 		}
 	})
@@ -60,8 +63,8 @@ type visited struct {
 	rows  []int32
 }
 
-func (v *visited) Rows(now time.Duration, rows []int32, hashes []uint64) {
-	if v.locks || now < v.now || len(rows) > AtOnce || len(hashes) != len(rows) {
+func (v *visited) Rows(now time.Duration, rows []int32, hashes []uint64, likely []*named) {
+	if v.locks || now < v.now || len(rows) > AtOnce || len(hashes) != len(rows) || len(likely) != len(rows) {
 		v.t.Errorf("rows %v at %v, after %v", rows, now, v.now)
 	}
 	v.locks, v.now = true, now
@@ -70,7 +73,11 @@ func (v *visited) Rows(now time.Duration, rows []int32, hashes []uint64) {
 		if hashes[n] != v.table.Hash(text) {
 			v.t.Errorf("row %d has another hash", row)
 		}
-		v.found[text] = v.table.Shard(hashes[n]).Map("mine").Find(hashes[n], text)
+		k := v.table.Shard(hashes[n]).Map("mine").Find(hashes[n], text)
+		if k != nil && likely[n] == nil && len(v.texts) > Few {
+			v.t.Errorf("%s is overlooked", text)
+		}
+		v.found[text] = k
 	}
 	v.rows = append(v.rows, rows...)
 }
@@ -91,7 +98,7 @@ func TestAVisitIsALoopOverAMap(t *testing.T) {
 		for _, n := range rapid.SliceOfN(rapid.IntRange(0, 500), 0, 300).Draw(rt, "rows") {
 			v.texts = append(v.texts, fmt.Sprint(n))
 		}
-		table.Visit(time.Second, v.texts, rapid.Uint32().Draw(rt, "begin"), new(Order), v)
+		table.Visit(time.Second, "mine", v.texts, rapid.Uint32().Draw(rt, "begin"), new(Order[*named]), v)
 		slices.Sort(v.rows)
 		for i, row := range v.rows {
 			if int(row) != i {

@@ -20,6 +20,7 @@ type Account struct {
 	kept     *account.Kept // of a weigher that looks at all hosts at once
 	learns   time.Duration // until when hosts keep what an earlier owner gave them
 	meter    account.Meter
+	found    int32 // the row that was looked for last, or none
 	floor    algorithm.Floor
 	keeps    bool // the rule has a new owner hand back what hosts have
 }
@@ -29,7 +30,7 @@ var _ account.Account = (*Account)(nil)
 // New returns the account of a key without reports, when keys last moved
 // between owners at moved.
 func New(_, moved time.Duration, c *account.Config) account.Account {
-	a := &Account{ledger: newLedger(), settings: c.Settings}
+	a := &Account{ledger: newLedger(), settings: c.Settings, found: none}
 	a.learns = moved + min(max(c.Rule.Learning, 0), c.Interval)
 	a.adopt(c)
 	return a
@@ -56,7 +57,7 @@ func (a *Account) adopt(c *account.Config) {
 
 // Report implements account.Account.
 func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
-	row := a.ledger.rows.Find(host)
+	row := a.ledger.rows.FindAt(a.found, host)
 	if r.Rates.Total() > 0 {
 		if row == none && r.Has > 0 {
 			a.learn(now)
@@ -140,9 +141,18 @@ func (a *Account) Trim(_ time.Duration, gone func(host uint32)) {
 func (a *Account) Hosts() int { return a.ledger.len() }
 
 // Knows implements account.Account.
-func (a *Account) Knows(host uint32) bool { return a.ledger.rows.Find(host) != none }
+func (a *Account) Knows(host uint32) bool { return a.ledger.rows.FindAt(a.found, host) != none }
 
 // Demand implements account.Account.
 func (a *Account) Demand(yield func(account.Band) bool) {
 	yield(account.Band{Clients: int64(a.ledger.len()), Wants: a.ledger.sum.demand().Total()})
 }
+
+// Fetch implements account.Account.
+func (a *Account) Fetch(host uint32, guess int32) (number int32, read int) {
+	a.found = a.ledger.rows.FindAt(guess, host)
+	return a.found, int(a.ledger.fresh.tail)
+}
+
+// Beside implements account.Account.
+func (a *Account) Beside(number int32) (read int) { return a.ledger.beside(number) }

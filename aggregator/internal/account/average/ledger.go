@@ -48,13 +48,25 @@ func newLedger() ledger {
 
 func (l *ledger) len() int { return l.rows.Len() }
 
+// beside reads from the rows that move when row i, or none, becomes the last.
+func (l *ledger) beside(i int32) int {
+	if i == none || l.fresh.tail == none {
+		return 0
+	}
+	n := int(l.rows.At(l.fresh.tail).next)
+	if next := l.rows.At(i).next; next != none {
+		n += int(l.rows.At(next).prev)
+	}
+	return n
+}
+
 // record takes in what host, whose row is i or none, says in r. It returns the row, and how
 // many of the events that r allowed came after the host's last report: a report whose answer
 // was lost comes again as a part of the next.
 func (l *ledger) record(now time.Duration, i int32, host uint32, r *account.Report, s *account.Settings) (number int32, allowed float64) {
 	allowed = r.Allowed
 	if i == none {
-		i, r.New = l.rows.Add(host), true
+		i = l.rows.Add(host)
 		row := l.rows.At(i)
 		row.demand, row.last = r.Rates, now
 		l.sum.add(r.Rates)

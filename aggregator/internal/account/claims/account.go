@@ -67,9 +67,7 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	case r.Elsewhere:
 		claim.Bands = nil
 	}
-	i := a.rows.Find(host)
-	r.New = i == rowset.None
-	if claim.Keep && !r.New {
+	if i := a.rows.Find(host); claim.Keep && i != rowset.None {
 		a.become(a.rows.At(i), claim.Has)
 	}
 	a.learn(now, claim, min(a.rule.Learning, a.settings.Interval)) // by then all that report have
@@ -147,3 +145,9 @@ func (a *Account) Learned(at time.Duration) { a.learns = min(a.learns, at) }
 
 // Trim implements account.Account: a host that holds nothing is forgotten soon anyway.
 func (a *Account) Trim(time.Duration, func(host uint32)) {}
+
+// Fetch implements account.Account. It reads nothing ahead.
+func (a *Account) Fetch(uint32, int32) (number int32, read int) { return -1, 0 }
+
+// Beside implements account.Account.
+func (a *Account) Beside(int32) (read int) { return 0 }

@@ -114,7 +114,23 @@ func (k *Account) Demand(yield func(account.Band) bool) {
 }
 
 // Knows implements account.Account.
-func (k *Account) Knows(host uint32) bool { return k.rows.Find(host) != rowset.None }
+func (k *Account) Knows(host uint32) bool { return k.rows.FindAt(k.found, host) != rowset.None }
+
+// Fetch implements account.Account. It reads from each cache line of k, and both ends
+// of the host's row.
+func (k *Account) Fetch(host uint32, guess int32) (number int32, read int) {
+	if !k.begun() {
+		return rowset.None, 0
+	}
+	k.found = k.rows.FindAt(guess, host)
+	if k.found == rowset.None {
+		return rowset.None, 0
+	}
+	return k.found, int(k.rows.At(k.found).wants)
+}
+
+// Beside implements account.Account.
+func (k *Account) Beside(int32) (read int) { return 0 }
 
 // Configure implements account.Account.
 func (k *Account) Configure(now time.Duration, c *account.Config) {
@@ -222,12 +238,12 @@ func (k *holdings) boundBelow(limit algorithm.Limit) {
 // receive takes in what host did and wants. Its row holds nothing then. Saved is
 // what it had left.
 func (k *holdings) receive(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (row *row, saved float64) {
-	i := k.rows.Find(host)
+	i := k.rows.FindAt(k.found, host)
 	if i != rowset.None {
 		row = k.rows.At(i)
 		saved = k.settle(now, limit, row, r)
 	} else {
-		row, r.New = k.rows.At(k.rows.Add(host)), true
+		row = k.rows.At(k.rows.Add(host))
 		if r.Has > 0 {
 			k.learn(now)
 		}

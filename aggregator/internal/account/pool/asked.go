@@ -144,6 +144,12 @@ func (k *asked) Report(now time.Duration, limit algorithm.Limit, host uint32, r 
 	return k.grant(row, limit, cost(limit, r)), true
 }
 
+// Fetch implements account.Account. It reads from the lines beside those of the Account, too.
+func (k *asked) Fetch(host uint32, guess int32) (number int32, read int) {
+	number, read = k.Account.Fetch(host, guess)
+	return number, read + int(k.settled) + int(k.alone)
+}
+
 // begin makes the pool of a key that is new here. It is full, and fills, unless hosts
 // turn out to hold grants of an earlier owner.
 func (k *asked) begin(now time.Duration, limit algorithm.Limit) {

@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// A report of a key reads three cache lines of its account: there are no more.
+// Fetch reads from three cache lines: there are no more.
 func TestAnElasticKeyIsThreeCacheLines(t *testing.T) {
 	const line = 64
 	var k Account
@@ -22,7 +22,7 @@ func TestAnElasticKeyIsThreeCacheLines(t *testing.T) {
 	}
 }
 
-// An account that hosts ask has two more lines.
+// Fetch reads from two more lines.
 func TestAReportOfAKeyThatIsAskedForNeedsOneMoreCacheLine(t *testing.T) {
 	const line = 64
 	var k asked

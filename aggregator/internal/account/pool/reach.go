@@ -128,7 +128,7 @@ func (k *asked) Configure(now time.Duration, c *account.Config) {
 // what it used before.
 func (k *holdings) hear(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report, always bool) {
 	had, weight, heard := 0.0, 0.0, false
-	if i := k.rows.Find(host); i != rowset.None {
+	if i := k.rows.FindAt(k.found, host); i != rowset.None {
 		row := k.rows.At(i)
 		had, weight, heard = float64(row.lent), row.weight, row.heard
 	}

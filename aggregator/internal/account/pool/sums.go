@@ -37,6 +37,7 @@ type sums struct {
 	wants    float64   // demands, events/s
 	parts    sum.Parts // of the limit, granted as rates
 	users    int32     // hosts with a demand
+	found    int32     // the row that was looked for last, or None
 }
 
 // rates is what hosts hold of limit as rates, in events/s.

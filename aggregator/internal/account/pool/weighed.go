@@ -83,7 +83,7 @@ func (k *weighed) divide(now time.Duration, limit algorithm.Limit, says uint32, 
 
 // granted reports whether host has had a grant of this account.
 func (k *weighed) granted(host uint32) bool {
-	i := k.rows.Find(host)
+	i := k.rows.FindAt(k.found, host)
 	return i != rowset.None && k.rows.At(i).heard
 }
 
