@@ -35,8 +35,8 @@
 // applies the rule's terms (internal/terms: max_cost and max_wait), and asks the stage
 // that the tokens come from, which knows max_debt. Then it allows a part of what is over the limit, if
 // the rule does not enforce the limit in full, counts the decision, and sends it
-// to listeners. Allow has two shorter forms of it: where a bucket alone decides, it
-// goes straight to that. Where the rule has no terms and nobody listens, allow,
+// to listeners. Allow has two shorter forms of it. Where a bucket alone decides, Allow
+// calls that bucket. Where the rule has no terms and nobody listens, the function allow,
 // beside decide, leaves out the steps that would do nothing. The stage's Settle
 // gives back or charges what was taken, once.
 //

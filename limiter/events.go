@@ -59,7 +59,7 @@ const (
 	// each side has this event and the next.
 	EventFallbackEntered
 	// EventFallbackLeft is a key that has a grant again, or whose bucket elsewhere answers again.
-	// A key that nobody uses for two intervals, or whose rule changes, leaves its fallback without it.
+	// There is no such event for a key that becomes idle or whose rule changes.
 	EventFallbackLeft
 )
 

@@ -169,7 +169,7 @@ func TestFromRateSaysThatTheCostExceedsItsBurst(t *testing.T) {
 	}
 }
 
-// What comes back is the same whether others take tokens in the same moment or not: together, no more passes than
+// As many tokens come back if others take some at the same moment as if nobody does: together, no more passes than
 // one bucket lets pass.
 func TestWhatAnEventDidNotCostGoesBackOnceWhileOthersTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no time passes while they run

@@ -240,7 +240,7 @@ func TestLookingChangesNothing(t *testing.T) {
 	})
 }
 
-// What is shown of a key is as in a decision about it while everything is let through.
+// While everything is let through, Look shows the same figures of a key as a Decision about it does.
 func TestABucketIsInfiniteWhileAllIsLetThrough(t *testing.T) {
 	config := &dynamicconfig.Config{Rules: []dynamicconfig.Rule{
 		{Key: "k", Limit: 1, Algorithm: "even"},

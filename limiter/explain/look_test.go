@@ -63,7 +63,7 @@ func drawLimits(rt *rapid.T) *dynamicconfig.Snapshot {
 	return s
 }
 
-// What Look says of the next event is what happens to it, but where the answer is elsewhere.
+// The next event fares as Look says. This does not hold where a bucket elsewhere decides.
 func TestALookSaysWhatTheNextEventGets(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rapid.SyncTest(rt, func(rt *rapid.T) {

@@ -34,14 +34,14 @@ func (o *Owed) PutFirst(until stage.Instant) {
 // HasFirst reports whether asks come after a charge.
 func (o *Owed) HasFirst() bool { return o.first.Load() != nil }
 
-// AwaitFirst waits until no ask comes after a charge, and until ctx ends at most. It calls send,
-// which sends what is owed until it calls End, if nobody does so. The error is ctx's, or says why an
-// attempt brought no answer.
+// AwaitFirst waits until no ask has to come after a charge, or ctx ends. If nobody sends what is
+// owed, it calls send, which does so and then calls End. The error is ctx's, or that of an attempt
+// without an answer.
 func (o *Owed) AwaitFirst(ctx context.Context, send func()) error {
 	for f := o.first.Load(); f != nil; f = o.first.Load() {
 		a := f.next.Load() // before Begin: if another caller has begun, its End ends this one, or has ended it
 		if o.first.Load() != f {
-			continue // whoever changed that may have ended f before, and then nobody ends a
+			continue // f had ended before its attempt was loaded: nobody would end that
 		}
 		if ctx.Err() == nil && o.Begin() {
 			send()

@@ -92,7 +92,7 @@ func (k *Key) Current(now stage.Instant) *State {
 	return k.set.attach(now, k)
 }
 
-// invalid is what a Key decides by whose name is not valid, and one that nobody made.
+// invalid is the State of a Key whose name is not valid, and of the zero Key.
 var invalid = &State{Reason: stage.InvalidKey}
 
 // Counts reports whether what st's slots gave counts at now: they still answer.
