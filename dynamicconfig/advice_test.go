@@ -25,6 +25,13 @@ func TestAMistakeIsToldOnceWithWhatToWrite(t *testing.T) {
 		`{limits: [], overrides: [{key: a, limit: 2, until: 2026-11-23T05:00:00Z, author: a, reason: r}]}`:    `limit: "2" has no unit: write events per second, minute, hour or day, as in 1000/s, 5/m or 100/h, or slots, as in 100 in-flight; or a factor, as in 2x, or bypass`,
 		`{limits: [], overrides: [{key: a, limit: [2x], until: 2026-11-23T05:00:00Z, author: a, reason: r}]}`: `limit: is a list: write a factor, as in 2x, a limit, as in 500/s, or bypass`,
 		`{limits: [], overrides: [{key: a, limit: 2x, until: 2026, author: a, reason: r}]}`:                   `until: "2026" is not a time: write it as in 2026-11-23T05:00:00Z`,
+		`limits: [{key: a, limit: 1/s, update_interval: 1s}]`:                                                 `rule "a": update_interval: is a setting of the whole cluster: move it to defaults`,
+		`limits: [{key: a, limit: 1/s, unmatched: deny}]`:                                                     `rule "a": unmatched: stands at the top of the file: move it there`,
+		`{limits: [], fallback: closed}`:                                                                      `the file: fallback: is a field of rules: move it to a rule, or to defaults`,
+		`{limits: [], burst: 5}`:                                                                              `the file: burst: belongs to one rule: move it there`,
+		"limits:\n  - key: a\n    limit:1/s":                                                                  `put a space after the - that begins an item, and after the : of a field`,
+		"limits:\n  -key: a\n   limit: 1/s":                                                                   `put a space after the - that begins an item, and after the : of a field`,
+		"limits:\n  - key:\"a\"\n    limit: 1/s":                                                              `put a space after the - that begins an item, and after the : of a field`,
 	} {
 		_, err := ParseChecked("limits", []byte(text), func(s *Snapshot) error {
 			return s.Check(func(name string) bool { return name == "auto" || name == "even" })

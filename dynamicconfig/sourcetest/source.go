@@ -42,20 +42,14 @@ func Source(t *testing.T, open func(t *testing.T) Place) {
 		p.expectLoad(t, 2)
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
-		if s, err := p.Source.Load(ended); s != nil || err == nil {
-			t.Errorf("Load after the end of its context = %v, %v", s, err)
-		}
+		p.expectNoLoad(t, ended, "after the end of its context")
 	})
 	t.Run("a missing or broken configuration is an error of Load", func(t *testing.T) {
 		p := open(t)
-		if s, err := p.Source.Load(t.Context()); s != nil || err == nil {
-			t.Errorf("Load of nothing = %v, %v", s, err)
-		}
+		p.expectNoLoad(t, t.Context(), "before the first Put")
 		p.Put(limits(1))
 		p.Break()
-		if s, err := p.Source.Load(t.Context()); s != nil || err == nil {
-			t.Errorf("Load of what is broken = %v, %v", s, err)
-		}
+		p.expectNoLoad(t, t.Context(), "after Break")
 	})
 	t.Run("Watch tells each change since Load", func(t *testing.T) {
 		p := open(t)
@@ -114,13 +108,13 @@ func Source(t *testing.T, open func(t *testing.T) Place) {
 		defer func() { cancel(); <-done }()
 		expect := func(want int) {
 			t.Helper()
-			if got := next(t, applied); got != rate.Limit(want) {
+			if got := next(t, applied, "Watch did not tell of a change"); got != rate.Limit(want) {
 				t.Fatalf("the limit in force is %v, want %d", got, want)
 			}
 		}
 		expect(1)
 		p.Break()
-		next(t, refused)
+		next(t, refused, "Watch did not tell of a broken configuration, with an error")
 		if got := limitOf(live.Current()); got != 1 {
 			t.Errorf("while the configuration is broken, the limit is %v, want 1", got)
 		}
@@ -165,6 +159,15 @@ func (p Place) expectLoad(t *testing.T, want int) {
 	}
 }
 
+func (p Place) expectNoLoad(t *testing.T, ctx context.Context, when string) {
+	t.Helper()
+	if s, err := p.Source.Load(ctx); err == nil {
+		t.Errorf("Load %s returned no error", when)
+	} else if s != nil {
+		t.Errorf("Load %s returned a Snapshot beside the error %v", when, err)
+	}
+}
+
 // told is one call of update.
 type told struct {
 	limit rate.Limit
@@ -197,7 +200,7 @@ func (p Place) watch(t *testing.T) *watch {
 		}
 		ended = true
 		cancel()
-		return next(t, done)
+		return next(t, done, "Watch did not return at the end of its context")
 	}
 	t.Cleanup(func() { _ = w.stop() })
 	return w
@@ -213,7 +216,7 @@ func (w *watch) end(t *testing.T) {
 
 func (w *watch) expect(t *testing.T, want int) {
 	t.Helper()
-	if got := next(t, w.told); got.err != nil || got.limit != rate.Limit(want) {
+	if got := next(t, w.told, fmt.Sprintf("Watch did not call update with the limit %d", want)); got.err != nil || got.limit != rate.Limit(want) {
 		t.Fatalf("Watch told %v, %v; want the limit %d", got.limit, got.err, want)
 	}
 }
@@ -221,9 +224,10 @@ func (w *watch) expect(t *testing.T, want int) {
 // expectBack is expect after what was broken.
 func (w *watch) expectBack(t *testing.T, want int) {
 	t.Helper()
-	got := next(t, w.told)
+	missing := fmt.Sprintf("Watch did not call update with the limit %d, after what was broken", want)
+	got := next(t, w.told, missing)
 	if got.err == nil && got.limit == rate.Limit(want-1) {
-		got = next(t, w.told)
+		got = next(t, w.told, missing)
 	}
 	if got.err != nil || got.limit != rate.Limit(want) {
 		t.Fatalf("Watch told %v, %v; want the limit %d", got.limit, got.err, want)
@@ -232,7 +236,7 @@ func (w *watch) expectBack(t *testing.T, want int) {
 
 func (w *watch) expectError(t *testing.T) {
 	t.Helper()
-	if got := next(t, w.told); got.err == nil || strings.TrimSpace(got.err.Error()) == "" {
+	if got := next(t, w.told, "Watch did not call update with an error"); got.err == nil || strings.TrimSpace(got.err.Error()) == "" {
 		t.Fatalf("Watch told %+v, want an error", got)
 	}
 }
@@ -244,13 +248,13 @@ func (w *watch) expectNothing(t *testing.T) {
 	}
 }
 
-// next waits for what comes from c.
-func next[T any](t *testing.T, c <-chan T) (v T) {
+// next waits for what comes from c. missing is the failure if nothing comes.
+func next[T any](t *testing.T, c <-chan T, missing string) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
 	case <-time.After(patience):
-		t.Fatal("nothing came in time")
+		t.Fatalf("%s within %v", missing, patience)
 	}
 	return v
 }

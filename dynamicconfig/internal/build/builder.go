@@ -45,9 +45,15 @@ func (b *Builder) Report(e *Entry, name, format string, args ...any) {
 	b.problems.Add(at, "%s", e.Who+": "+name+": "+fmt.Sprintf(format, args...))
 }
 
+// ofOneRule are the fields that no other rule can have from the defaults.
+var ofOneRule = []string{"key", "limit", "burst", "max_cost", "shared", "description"}
+
+// OfOneRule reports whether the field belongs to one rule, and not to the defaults.
+func OfOneRule(name string) bool { return slices.Contains(ofOneRule, name) }
+
 // Defaults takes the defaults of all rules.
 func (b *Builder) Defaults(e *Entry) {
-	for _, name := range []string{"key", "limit", "burst", "max_cost", "shared", "description"} {
+	for _, name := range ofOneRule {
 		if e.good(name) {
 			b.Report(e, name, "belongs to one rule: move it there")
 			e.Spoil(name)

@@ -69,6 +69,24 @@ var (
 	knownMigrate  = []string{"from", "mode", "to"}
 )
 
+// elsewhere says where the fields of other maps belong.
+var elsewhere = func() map[string]string {
+	to := make(map[string]string)
+	for _, name := range knownRule {
+		to[name] = "is a field of rules: move it to a rule, or to defaults"
+		if build.OfOneRule(name) {
+			to[name] = "belongs to one rule: move it there"
+		}
+	}
+	for name := range propertyFields {
+		to[name] = "is a setting of the whole cluster: move it to defaults"
+	}
+	for _, name := range knownTop {
+		to[name] = "stands at the top of the file: move it there"
+	}
+	return to
+}()
+
 // RuleFields are the names of the fields that a rule may have in a config file, sorted.
 func RuleFields() []string { return slices.Clone(knownRule) }
 

@@ -97,6 +97,7 @@ func newDecoder(data []byte) *decoder {
 		Share:     "use defaults: for what rules share",
 		Reference: "docs/config.md",
 		Empty:     "write limits: [] to have no limits",
+		Elsewhere: elsewhere,
 	})
 	return &decoder{Builder: build.New(&f.Problems), File: f}
 }

@@ -5,6 +5,7 @@ package strictyaml
 import (
 	"bytes"
 	"errors"
+	"regexp"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -22,6 +23,8 @@ type Dialect struct {
 	Reference string
 	// Empty is what to write in a file that is to hold nothing.
 	Empty string
+	// Elsewhere says of fields that stand in the wrong map what to do with them.
+	Elsewhere map[string]string
 }
 
 // File is one text and what is wrong with it. It is for one goroutine.
@@ -84,6 +87,9 @@ func (f *File) Parse() (root ast.Node) {
 	return root
 }
 
+// noSpace matches lines as `-key: a` and `limit:5/s`.
+var noSpace = regexp.MustCompile(`^\s*(-[a-z]|(- +)?[a-z_]+:[^ ])`)
+
 // syntaxError reports what the YAML library says, in this package's form.
 func (f *File) syntaxError(err error) {
 	var at Mark
@@ -108,6 +114,8 @@ func (f *File) syntaxError(err error) {
 		advice = "put a value that begins with [ in quotes"
 	case strings.Contains(message, `'	'`):
 		advice = "indent with spaces"
+	case noSpace.MatchString(line):
+		advice = "put a space after the - that begins an item, and after the : of a field"
 	}
 	f.Add(at, "is not YAML (%s): %s", message, advice)
 }

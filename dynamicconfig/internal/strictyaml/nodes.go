@@ -117,8 +117,13 @@ func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, 
 		case known != nil && !slices.Contains(known, name) && f.full():
 			f.more++ // not worth a suggestion
 		case known != nil && !slices.Contains(known, name):
+			meant := spelling.Nearest(name, known)
+			if advice := f.dialect.Elsewhere[name]; meant == "" && advice != "" {
+				f.Add(at, "%s: %s: %s", who, name, advice)
+				break
+			}
 			f.Add(at, "%s: there is no field %s: %s", who, message.Quote(name), message.Suggest(name, known))
-			misspelt = append(misspelt, Field{spelling.Nearest(name, known), v.Value})
+			misspelt = append(misspelt, Field{meant, v.Value})
 		case v.Value == nil || v.Value.Type() == ast.NullType:
 			f.Add(at, "%s: %s has no value: write one, or remove it", who, name)
 			fields = append(fields, Field{name, v.Value})
