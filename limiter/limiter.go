@@ -119,7 +119,9 @@ func (l *Limiter) Charge(n int) { spend(keyOf(l), stage.Now(), int64(n), stage.C
 // SetDemand states how many events/s, or slots, this host wants: reports say
 // so, instead of what is measured, until the next call. Measured, any other negative
 // number, or NaN ends the statement. It does not change what is allowed now. The key stays
-// live as long as its demand is stated. The keys of a shared rule have one demand.
+// live as long as its demand is stated. The keys of a shared rule have one demand: what was
+// last stated of any of them while the rule is shared. A key that has no rule keeps its demand
+// for the rule to come; one that is refused because of max_keys has none.
 func (l *Limiter) SetDemand(wants float64) { keyOf(l).SetDemand(stage.Now(), wants) }
 
 // Rule is the rule that limits the key, or nil if no rule does. It must not be

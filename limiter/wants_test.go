@@ -5,6 +5,7 @@ package limiter
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -294,4 +295,45 @@ func TestAStatementOutlivesTheRule(t *testing.T) {
 			t.Errorf("%s: wants %v, want %v", name, got, tt.want)
 		}
 	}
+}
+
+// What was stated last holds, also if the key's rule was or is a shared one.
+func TestAStatementUnderASharedRuleReplacesAnEarlierOne(t *testing.T) {
+	own := weighted(10)
+	own.Key = "*"
+	shared := own
+	shared.Shared = true
+	for _, tt := range []struct {
+		name                 string
+		before, during, want float64
+	}{
+		{"another", 5, 7, 7},
+		{"the first", Measured, 7, 7},
+		{"none any more", 5, Measured, -1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			g := NewGroup(snapshot(t, own), 1)
+			k, now := g.For("k"), stage.Now()
+			k.SetDemand(tt.before)
+			g.Manual().Configure(now, snapshot(t, shared))
+			k.SetDemand(tt.during)
+			if got := wantedOf(g, now+second, "*"); got != tt.during {
+				t.Errorf("the shared key wants %v, want %v", got, tt.during)
+			}
+			g.Manual().Configure(now+second, snapshot(t, own))
+			if got := wantedOf(g, now+2*second, "k"); got != tt.want {
+				t.Errorf("the key wants %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// wantedOf is what g reports that it wants of a key; -1 for nothing.
+func wantedOf(g *Group, now stage.Instant, key string) float64 {
+	for _, b := range g.Manual().Report(now) {
+		if at := slices.Index(b.Usage.Keys, key); at >= 0 && b.Usage.Wants != nil {
+			return b.Usage.Wants[at]
+		}
+	}
+	return -1
 }

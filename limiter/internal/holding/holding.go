@@ -172,9 +172,6 @@ func (h *Holding) Stated(wants float64) Holding {
 	return Holding{Stage: h.Stage, remains: &kept}
 }
 
-// Forwarded is what h, whose key decides through another, has to remember.
-func (h *Holding) Forwarded() Holding { return Holding{remains: h.remains} }
-
 // Refill fills the buckets of h on this host, and forgives their debts. It returns the
 // parts, whose buckets elsewhere are to be filled too. Slots that are held stay held.
 func (h *Holding) Refill(now stage.Instant) (elsewhere []share.RatePart) {

@@ -175,7 +175,8 @@ func (r *registry) admit(now stage.Instant, k *Key, set *settings, rule *ruleSta
 			}
 			if st.forward != nil {
 				if st.forward != common && st.rule == rule { // the common Key was forgotten; there is another
-					st = st.forwarding(now, common)
+					st = st.copied()
+					st.forward, st.used = common, now
 					live.state.Store(st)
 				}
 				st = st.forwarded()

@@ -139,12 +139,18 @@ func (s *Set) setDemand(now stage.Instant, k *Key, wants float64) {
 	defer s.mu.Unlock()
 
 	wants = min(wants, maxDemand)
-	st := k.Current(now)
-	if live := s.table.Get(k.name); !st.Has() && live != nil && live.state.Load() == st {
-		live.state.Store(st.stated(wants))
+	k.Current(now).State(now, wants)
+	p := s.table.Lock(k.name)
+	defer p.Unlock()
+	live := p.Get()
+	if live == nil {
 		return
 	}
-	st.State(now, wants)
+	if own := live.state.Load(); !own.Has() { // it may have parts later, and the demand then
+		next := own.copied()
+		next.Holding = own.Stated(wants)
+		live.state.Store(next)
+	}
 }
 
 // Flush sends what remote buckets are owed still, and waits for that.
@@ -233,7 +239,9 @@ func (s *Set) Trace(name string, on bool) bool {
 	s.mergeLocked()
 	if k := s.table.Get(name); k != nil {
 		if st := k.state.Load(); st.live() && st.Has() {
-			k.state.Store(st.renewed(s.watched(name)))
+			next := st.copied()
+			next.setPlain(s.watched(name))
+			k.state.Store(next)
 		}
 	}
 	return true

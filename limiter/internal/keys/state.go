@@ -155,9 +155,9 @@ func (st *State) countDivergence() {
 	}
 }
 
-// forwarding is st, the state of a key of a shared rule, with another common Key.
-func (st *State) forwarding(now stage.Instant, common *Key) *State {
-	next := &State{forward: common, rule: st.rule, used: now, Holding: st.Forwarded()}
+// copied is a copy of st, to change before it is published. It counts as used, and is not plain.
+func (st *State) copied() *State {
+	next := &State{Holding: st.Holding, Reason: st.Reason, rule: st.rule, forward: st.forward, used: st.used}
 	next.touched.Store(true)
 	return next
 }
@@ -168,19 +168,4 @@ func (st *State) forwarded() *State {
 		return st
 	}
 	return st.forward.state.Load()
-}
-
-// renewed is st, whose key is watched or not from now on.
-func (st *State) renewed(watched bool) *State {
-	next := &State{Holding: st.Holding, Reason: st.Reason, rule: st.rule, used: st.used}
-	next.touched.Store(st.touched.Load())
-	next.setPlain(watched)
-	return next
-}
-
-// stated is st, which has no parts, with a demand for parts that are to come.
-func (st *State) stated(wants float64) *State {
-	next := &State{Holding: st.Stated(wants), Reason: st.Reason, rule: st.rule, used: st.used}
-	next.touched.Store(true)
-	return next
 }
