@@ -59,7 +59,7 @@ const (
 	// each side has this event and the next.
 	EventFallbackEntered
 	// EventFallbackLeft is a key that has a grant again, or whose bucket elsewhere answers again.
-	// There is no such event for a key that becomes idle or whose rule changes.
+	// There is no such event for a key that becomes idle, is removed, or whose rule changes.
 	EventFallbackLeft
 )
 

@@ -16,6 +16,7 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -184,6 +185,71 @@ func TestListenersHearOfFallbacks(t *testing.T) {
 	apply(6 * second)
 	if got := kinds(); !slices.Equal(got, []EventKind{EventFallbackLeft}) {
 		t.Errorf("a grant again: %v", got)
+	}
+}
+
+// Listeners hear no more of the fallback of a key that was removed, or whose rule has changed: the
+// key has it no more.
+func TestAKeyDoesNotLeaveItsFallbackOnceItIsGone(t *testing.T) {
+	for _, of := range []string{"a lease", "a bucket elsewhere"} {
+		for _, ends := range []string{"removed", "ruled otherwise"} {
+			t.Run(of+", "+ends, func(t *testing.T) { testLeavesNoMore(t, of == "a lease", ends == "removed") })
+		}
+	}
+}
+
+func testLeavesNoMore(t *testing.T, lease, removed bool) {
+	var now stage.Instant
+	var heard ear
+	away := newElsewhere(func() stage.Instant { return now })
+	rule := exact(10)
+	if lease {
+		rule = weighted(10)
+	}
+	rule.IdleAfter = 10 * time.Second
+	g := NewGroup(snapshot(t, rule), 1, WithRemote("exact", away), WithBackground(func(f func()) { f() }), WithListener(heard.hear))
+	k := g.For("k")
+	take(k, now, 1)
+	fails := func() []*report.Batch { // the result has no answer yet
+		if !lease {
+			away.err = errors.New("away")
+			take(k, now, 1)
+			return nil
+		}
+		now += second
+		granted(t, g, now, g.Manual().Report(now), 1, 10)
+		now += 120 * second
+		take(k, now, 1)
+		return g.Manual().Report(now)
+	}()
+	if removed {
+		for range 20 {
+			now += second
+			g.Manual().Report(now)
+		}
+	} else {
+		other := alone(10, 10)
+		g.Manual().Configure(now, snapshot(t, other))
+	}
+	away.err = nil
+	if lease {
+		granted(t, g, now, fails, 1, 10)
+	} else {
+		g.keys().Flush()
+	}
+	var got []EventKind
+	drain(g)
+	for _, event := range heard.heard {
+		if event.Kind >= EventCreated {
+			got = append(got, event.Kind)
+		}
+	}
+	want := []EventKind{EventCreated, EventFallbackEntered}
+	if removed {
+		want = append(want, EventRemoved)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }
 

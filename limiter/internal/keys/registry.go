@@ -201,12 +201,15 @@ func (r *registry) admit(now stage.Instant, k *Key, set *settings, rule *ruleSta
 }
 
 // forget takes k out of the table, whose part is locked. A Key that is held
-// comes back when it is used.
+// comes back when it is used. Usage that comes in meanwhile is in the next report. Unless
+// k is idle, the Set's mu is held.
 func (r *registry) forget(now stage.Instant, p keytable.Part[Key], k *Key) {
 	st := k.state.Load()
 	p.Delete()
 	k.state.Store(nil)
 	st.rule.keys.Add(-1)
+	st.countDivergence()
+	st.Retire(now) // from here on, its parts tell nothing
 	r.changed(now, Removed, k.name, st.rule.key())
 }
 
@@ -251,14 +254,11 @@ func (r *registry) forgetIdleLocked(now, until stage.Instant) {
 	})
 }
 
-// dropLocked forgets k. Usage that comes in meanwhile is in the next report.
+// dropLocked forgets k.
 func (r *registry) dropLocked(now stage.Instant, k *Key) {
 	p := r.table.Lock(k.name)
-	st := k.state.Load()
+	defer p.Unlock()
 	r.forget(now, p, k)
-	p.Unlock()
-	st.countDivergence()
-	st.Retire(now)
 }
 
 // state is what a key of the table decides by; nil if the table does not have the key.

@@ -178,7 +178,7 @@ func (a *asker) askBeforeWait(ctx context.Context, q, soon stage.Request, v stag
 func (a *asker) answered(now stage.Instant, o stage.Outcome) {
 	a.tokens.Set(now, a.Terms().Rule, o.Left)
 	if s := a.started(); s.missed.Load() && s.missed.Swap(false) {
-		a.host.remoteAnswers(now, a.Rate, false)
+		a.host.remoteAnswers(a.Rate)
 	}
 }
 
@@ -189,7 +189,7 @@ func (a *asker) unanswered(now stage.Instant, err error) *elsewhere.Refusal {
 	if !errors.Is(err, stage.ErrBusy) {
 		a.alone(now)
 		to.missed.Store(true)
-		a.host.remoteFailed(now, a.Rate, err, false)
+		a.host.remoteFailed(a.Rate, err, false)
 		pause = silent + a.Terms().Rule.AskTimeout
 	}
 	last := elsewhere.Pause(now, pause)

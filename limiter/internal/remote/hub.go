@@ -108,7 +108,7 @@ func (h *Hub) remoteOwedBefore(s *Stage) *Stage { return h.owing.before(s) }
 
 // remoteFailed implements services. It logs at most one warning of a kind per second of the clock:
 // calls that fail together may have begun at any time.
-func (h *Hub) remoteFailed(now stage.Instant, r *share.Rate, err error, first bool) {
+func (h *Hub) remoteFailed(r *share.Rate, err error, first bool) {
 	h.config.Failures.Inc(1)
 	t, nonsense := r.Terms(), errors.Is(err, stage.ErrNonsense) // that says nothing about other keys
 	switch {
@@ -123,20 +123,19 @@ func (h *Hub) remoteFailed(now stage.Instant, r *share.Rate, err error, first bo
 	default:
 		h.unsaid.Add(1)
 	}
-	if first {
-		h.config.Fell(now, r.Common(), true)
-	}
 }
 
 // remoteAnswers implements services.
-func (h *Hub) remoteAnswers(now stage.Instant, r *share.Rate, fell bool) {
+func (h *Hub) remoteAnswers(r *share.Rate) {
 	t := r.Terms()
 	if h.warned.Load() && h.warned.Swap(false) {
 		h.config.Log.Info("a key's owner, or its bucket elsewhere, answers again", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm)
 	}
-	if fell {
-		h.config.Fell(now, r.Common(), false)
-	}
+}
+
+// remoteFell implements services.
+func (h *Hub) remoteFell(now stage.Instant, r *share.Rate, entered bool) {
+	h.config.Fell(now, r.Common(), entered)
 }
 
 // remotePanicked implements services. It logs at most one error per second.

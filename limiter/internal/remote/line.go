@@ -5,6 +5,8 @@ package remote
 import (
 	"context"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
@@ -20,11 +22,13 @@ type services interface {
 
 	// remoteFailed counts a call that brought no answer. first says that the
 	// one before was answered.
-	remoteFailed(now stage.Instant, r *share.Rate, err error, first bool)
+	remoteFailed(r *share.Rate, err error, first bool)
 
-	// remoteAnswers says that the remote answers again for a key, which fell back
-	// meanwhile or had a grant.
-	remoteAnswers(now stage.Instant, r *share.Rate, fell bool)
+	// remoteAnswers says that the remote answers again for a key.
+	remoteAnswers(r *share.Rate)
+
+	// remoteFell says that a key falls back, or does not any more.
+	remoteFell(now stage.Instant, r *share.Rate, entered bool)
 
 	// mayAsk reports whether the host may ask a Remote once more at now, for what
 	// a grant does not cover.
@@ -63,6 +67,11 @@ type line struct {
 	*Link
 	failing share.Since // the last event had no answer
 	failure share.Since // an operation had no answer, the last time at this second
+
+	mu   sync.Mutex  // held while what is in force changes under an Auto, while gone does, and while a fallback is told of
+	gone atomic.Bool // see Stage.Leave
+
+	listed atomic.Bool // the Hub knows that something is owed; here because it takes no more memory
 }
 
 // Asks reports whether it is the Remote of algorithm that is asked.
@@ -85,13 +94,29 @@ const retryEvery = 10 * time.Second
 func (l *line) failed(now stage.Instant, err error, event bool) {
 	first := event && l.falls() && !errors.Is(err, stage.ErrBusy) && // this host is busy; the remote may be well
 		l.failing.Begin(now)
-	l.host.remoteFailed(now, l.Rate, err, first)
+	l.host.remoteFailed(l.Rate, err, first)
 	l.failure.Again(now)
+	if first {
+		l.fell(now, true)
+	}
 }
 
 // answers notes that the remote has answered.
 func (l *line) answers(now stage.Instant) {
-	if l.failing.End() {
-		l.host.remoteAnswers(now, l.Rate, l.falls())
+	if !l.failing.End() {
+		return
+	}
+	if l.host.remoteAnswers(l.Rate); l.falls() {
+		l.fell(now, false)
+	}
+}
+
+// fell tells of a fallback, unless no key has it any more.
+func (l *line) fell(now stage.Instant, entered bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	if !l.gone.Load() {
+		l.host.remoteFell(now, l.Rate, entered)
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
@@ -23,9 +21,6 @@ import (
 type Stage struct {
 	debts
 	tokens elsewhere.Estimate // of the remote
-	mu     sync.Mutex         // held while what is in force changes under an Auto, and while gone does
-	gone   atomic.Bool        // see Leave
-	listed atomic.Bool        // the Hub knows that it owes something
 }
 
 var (

@@ -30,13 +30,15 @@ func (h *host) Background(f func()) bool {
 	return !h.full
 }
 
-func (h *host) remoteFailed(_ stage.Instant, _ *share.Rate, _ error, first bool) {
+func (h *host) remoteFailed(_ *share.Rate, _ error, first bool) {
 	if h.failed++; first {
 		h.first++
 	}
 }
 
-func (h *host) remoteAnswers(stage.Instant, *share.Rate, bool) { h.answers++ }
+func (h *host) remoteAnswers(*share.Rate) { h.answers++ }
+
+func (h *host) remoteFell(stage.Instant, *share.Rate, bool) {}
 
 func (h *host) remoteOwes(*Stage) {}
 

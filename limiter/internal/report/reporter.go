@@ -285,7 +285,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 				effects = append(effects, effect{s, b.early, before, more, left})
 			}
 		}
-		if back {
+		if back && !s.pulse.retired {
 			r.fell(now, s)
 		}
 	}

@@ -37,7 +37,7 @@ type pulse struct {
 
 	class   demand.Class // of the list where it is looked at; demand.None: nowhere
 	lingers demand.Class // of another list that still has it
-	retired bool         // no key has it any more
+	retired bool         // no key has it any more; the Group's lock guards changes, too
 	waits   bool         // for an early report
 	unheard bool         // it had no grant when a decision last ran low
 
