@@ -189,12 +189,12 @@ func TestABucketThatGetsTokensBackWhileItIsNotAskedLacksWhatWasUsed(t *testing.T
 		held, receipt := take(10)
 		now = now.Add(time.Second)
 		driver.Of(g).Configure(now, rules("algorithm: even"))
-		take(10)
+		take(7)
 		held.Settle(now, receipt, 0)
 		now = now.Add(time.Second)
 		driver.Of(g).Configure(now, rules("algorithm: redis"))
-		if lacks := 40 - bucket.left; lacks < 10 {
-			t.Errorf("%d hosts: the bucket elsewhere lacks %v, and 10 are used", hosts, lacks)
+		if lacks := 40 - bucket.left; lacks < 7 {
+			t.Errorf("%d hosts: the bucket elsewhere lacks %v, and 7 are used", hosts, lacks)
 		}
 	}
 }
@@ -224,5 +224,58 @@ func TestWhatComesBackAfterASecondMigrationHidesNothing(t *testing.T) {
 	driver.Of(g).Configure(now, rules("algorithm: redis"))
 	if bucket.left > 5 {
 		t.Errorf("the bucket elsewhere has %v tokens, and 15 of 20 are used", bucket.left)
+	}
+}
+
+// Several hosts use a bucket elsewhere, and then decide by themselves. Each of them has its even part of
+// what was left, and not all of it.
+func TestHostsThatLeaveABucketElsewhereShareWhatIsLeft(t *testing.T) {
+	const hosts, burst, used = 4, 40, 20
+	migrates := func(mode string) string { return "migrate: {from: even, to: redis, mode: " + mode + "}" }
+	for _, steps := range [][]string{
+		{"algorithm: redis", "algorithm: even"},
+		{"algorithm: redis", migrates("old")},
+		{"algorithm: redis", migrates("disabled"), "algorithm: even"},
+		{"algorithm: redis", "", "algorithm: even"},
+		{migrates("new"), "algorithm: even"},
+		{migrates("new"), migrates("old")},
+		{migrates("new"), migrates("disabled"), migrates("old")},
+		{migrates("new-shadow-old"), migrates("old-shadow-new")},
+	} {
+		now, bucket := stage.Now(), &drained{left: burst}
+		rules := func(how string) *dynamicconfig.Snapshot {
+			if how == "" {
+				return traceLimits(t, "limits: []")
+			}
+			return traceLimits(t, "limits: [{key: k, limit: 0.000001/s, burst: 40, "+how+"}]")
+		}
+		var groups []*limiter.Group
+		for range hosts {
+			groups = append(groups, limiter.NewGroup(rules(steps[0]), hosts, limiter.WithMigration(shadow.Migrator()),
+				limiter.WithRemote("redis", bucket), driver.WithBackground(func(f func()) { f() })))
+		}
+		take := func(g *limiter.Group) bool {
+			v, _ := g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 1, Kind: stage.Final})
+			return v.OK()
+		}
+		for i := range used {
+			take(groups[i%hosts])
+		}
+		now = now.Add(time.Second)
+		passed := 0
+		for _, g := range groups {
+			for _, how := range steps[1:] {
+				driver.Of(g).Configure(now, rules(how))
+			}
+			for range burst {
+				if take(g) {
+					passed++
+				}
+			}
+		}
+		// Hosts do not know what others took since their own last event: three events at most.
+		if most := burst - used + hosts; passed > most || passed < burst-used-hosts {
+			t.Errorf("%v: %d pass, and %d were left", steps, passed, burst-used)
+		}
 	}
 }

@@ -209,6 +209,24 @@ func (b *before) level() stage.Level {
 	return level
 }
 
+// tokensFor is how many tokens what follows b may have. If that is here, it has this host's even part of what a bucket
+// elsewhere has for all of them, and no more than the host had before it asked that bucket. While the bucket does not
+// answer, the level is the host's own.
+func (b *before) tokensFor(here bool) float64 {
+	level := b.level()
+	if !here || !level.Remote {
+		return level.Tokens
+	}
+	if _, fallen := b.Answering().Fallen(); fallen {
+		return level.Tokens
+	}
+	even := (level.Tokens + level.Above) / float64(b.hosts)
+	if level.Above > 0 {
+		return min(level.Tokens, even)
+	}
+	return even
+}
+
 // own is level without the remains: what is unlimited says nothing, so there it is the
 // level that rests. tells is false if nothing is limited.
 func (b *before) own() (level stage.Level, tells bool) {

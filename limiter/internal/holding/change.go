@@ -62,10 +62,11 @@ func (c *Change) fill() {
 	if len(stay) > 0 && (stay[0].Slots() != nil) != rule.InFlight {
 		stay = nil // tokens and slots have nothing in common
 	}
+	here := c.builder.Links[next.plan.answering()] == nil
 	if len(stay) > 0 && old.Stage != nil {
-		tokens = share.FollowDebt(old.plan.Rule.Limit, rule, old.level().Tokens)
+		tokens = share.FollowDebt(old.plan.Rule.Limit, rule, old.tokensFor(here))
 	} else if left := old.remains; left != nil {
-		tokens = share.FollowDebt(left.ruled, rule, left.tokensAt(now))
+		tokens = share.FollowDebt(left.ruled, rule, left.tokensFor(here, now, old.hosts))
 	}
 	var goesOn *report.Subject // under the algorithm that answers, if none of stay is under that
 	switch {

@@ -87,6 +87,14 @@ func (r *remains) tokensAt(now stage.Instant) float64 {
 	return r.tokens + float64(r.limit)*max(now.Sub(r.at), 0).Seconds()
 }
 
+// tokensFor is tokensAt for what is here or elsewhere: see before.tokensFor.
+func (r *remains) tokensFor(here bool, now stage.Instant, hosts int) float64 {
+	if here && r.remote != "" && !r.here {
+		return min(r.tokensAt(now), r.burst) / float64(hosts)
+	}
+	return r.tokensAt(now)
+}
+
 // none reports whether nothing is lost by forgetting r, which may be nil: its
 // bucket would be full by now, no slots are held, and no demand is stated.
 func (r *remains) none(now stage.Instant) bool {
