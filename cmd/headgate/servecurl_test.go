@@ -20,7 +20,7 @@ func TestCostsAfterwardsWithCurl(t *testing.T) {
 		t.Skip("there is no curl")
 	}
 	limits := filepath.Join(t.TempDir(), "limits.yaml")
-	write(t, limits, `limits: [{key: "llm:*", limit: 1/h, burst: 1000, algorithm: elastic}]`)
+	write(t, limits, `limits: [{key: "llm:*", limit: 1/h, burst: 1000, algorithm: even}]`)
 	p := serving(t, "--limits", limits, "--http", "127.0.0.1:0")
 	p.ready(t)
 	line, err := p.stdout.ReadString('\n')

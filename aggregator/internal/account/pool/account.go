@@ -247,7 +247,7 @@ func (k *holdings) receive(now time.Duration, limit algorithm.Limit, host uint32
 		if r.Has > 0 {
 			k.learn(now)
 		}
-		k.pool -= k.ungranted(now, r)
+		k.pool -= k.ungranted(now, limit, r)
 	}
 	row.last = now
 	k.want(row, reasonable(r.Wants, limit))
@@ -297,7 +297,7 @@ func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r 
 	if since > silence*seconds(k.interval) && !k.past.SlowAt(now) { // it was taken for dead
 		// Expire may not have taken back what was lent yet.
 		starter := float64(row.starter())
-		left = upper(float64(row.lent)-r.Allowed, -upper(k.ungranted(now, r), lower(r.Allowed, starter)))
+		left = upper(float64(row.lent)-r.Allowed, -upper(k.ungranted(now, limit, r), lower(r.Allowed, starter)))
 		// Events use no more than the grant had, and a little that the host has saved up.
 		// What is more than that was charged, and is owed.
 		more := r.Allowed - float64(row.lent) - starter - lower(r.Has, 1)*passed

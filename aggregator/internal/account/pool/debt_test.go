@@ -146,3 +146,22 @@ func TestADebtFollowsALimitThatWasZero(t *testing.T) {
 		}
 	}
 }
+
+// A host that has used most of the burst, and reports late because its machine is busy, is
+// charged with what the limit has not filled in again since.
+func TestAHostThatReportsLateHasUsedTheBurst(t *testing.T) {
+	limit := algorithm.Limit{Rate: 10, Burst: 1000}
+	for _, tc := range []struct {
+		elapsed time.Duration
+		left    float64
+	}{{100 * time.Millisecond, 200}, {3 * time.Second, 230}, {70 * time.Second, 900}, {100 * time.Second, 1000 - 800*recent/100}} {
+		c := reaching(algorithm.NameElastic)
+		c.Rule.Limit, c.Rule.Burst = 10, 1000
+		k, _ := New(0, 0, c).(*Account)
+		k.Report(0, limit, 2, &account.Report{Elapsed: time.Second, Cost: 1}) // the pool begins, and fills
+		k.Report(time.Hour, limit, 1, &account.Report{Allowed: 800, Elapsed: tc.elapsed, Wants: 1, Cost: 1})
+		if math.Abs(k.pool-tc.left) > 5 { // a few are lent
+			t.Errorf("after 800 in %v, there are %g tokens; want %g", tc.elapsed, k.pool, tc.left)
+		}
+	}
+}

@@ -36,15 +36,17 @@ func (k *holdings) learn(now time.Duration) {
 	}
 }
 
-// ungranted is what a host without a grant of this owner has used since its last
-// report: its even share, or what it had before it fell silent. The host's use
-// under an earlier owner is not charged here. Nor is the use of long ago of a host
-// that was cut off, because all other hosts would pay for it.
-func (k *holdings) ungranted(now time.Duration, r *account.Report) float64 {
+// ungranted is what a host without a grant of this owner is charged with, of what it has used
+// since its last report: its even share, or what it had before it fell silent. The host's
+// use under an earlier owner is not charged here. Nor is the use of long ago of a host that
+// was cut off, because all other hosts would pay for it, as far as the limit has filled it in
+// again since.
+func (k *holdings) ungranted(now time.Duration, limit algorithm.Limit, r *account.Report) float64 {
 	if now < k.learns || r.Has > 0 && now < k.since+k.interval {
 		return 0
 	}
-	return r.Allowed * lower(recent/upper(seconds(r.Elapsed), minPeriod), 1)
+	elapsed := upper(seconds(r.Elapsed), minPeriod)
+	return upper(r.Allowed*lower(recent/elapsed, 1), r.Allowed-k.whole(limit).Rate*elapsed)
 }
 
 // listen notes what a host has while this new owner learns. The host gets no
