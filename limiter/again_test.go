@@ -279,3 +279,27 @@ func TestHostsThatLeaveABucketElsewhereShareWhatIsLeft(t *testing.T) {
 		}
 	}
 }
+
+// A report hands what an earlier part has used to the part that the key has by then. The bucket elsewhere was
+// charged with that when it took over from the earlier part, and is not charged again.
+func TestABucketThatARuleNamesAgainIsNotChargedWithWhatAnEarlierPartUsed(t *testing.T) {
+	for _, reports := range []bool{false, true} {
+		now, bucket := stage.Now(), &drained{left: 20}
+		rules := func(how string) *dynamicconfig.Snapshot {
+			return traceLimits(t, "limits: [{key: k, limit: 0.000001/s, burst: 20, "+how+"}]")
+		}
+		g := limiter.NewGroup(rules("migrate: {from: redis, to: even, mode: new}"), 1, limiter.WithMigration(shadow.Migrator()),
+			limiter.WithRemote("redis", bucket), driver.WithBackground(func(f func()) { f() }))
+		g.For("k").Stage().Take(t.Context(), stage.Request{Now: now, N: 5, Kind: stage.Final})
+		for _, algorithm := range []string{"redis", "even", "redis"} {
+			now = now.Add(time.Second)
+			driver.Of(g).Configure(now, rules("algorithm: "+algorithm))
+			if reports && algorithm == "even" {
+				driver.Of(g).Report(now)
+			}
+		}
+		if lacks := 20 - bucket.left; lacks != 5 {
+			t.Errorf("reports: %v: the bucket elsewhere lacks %v, and 5 are used", reports, lacks)
+		}
+	}
+}

@@ -200,7 +200,7 @@ func (h *Holding) answering() *share.Rate {
 
 // allowedBy is what the Rate of s has ever allowed, here and elsewhere.
 func allowedBy(s *report.Subject) int64 {
-	return share.RateOf(s.Part()).Bucket().Allowed() + s.Part().Admitted()
+	return share.RateOf(s.Part()).Allowed() + s.Part().Admitted()
 }
 
 // AnsweringSlots are the slots that answer; nil if there are none.

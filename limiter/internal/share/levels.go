@@ -75,8 +75,19 @@ func (l *levels) Count(now stage.Instant) bucket.Usage { return l.bucket.Count(n
 // Inherit implements Part. The bucket gave none of those tokens, so the level that is not in
 // force is not charged with them either.
 func (l *levels) Inherit(u bucket.Usage) {
+	if u.Allowed != 0 {
+		l.replace(func(s *seldom) { s.inherited += u.Allowed })
+	}
 	l.resting.charged.Add(u.Allowed)
 	l.bucket.Inherit(u)
+}
+
+// Allowed is what the bucket has ever allowed, without what it counts for another Part.
+func (l *levels) Allowed() int64 {
+	if s := l.seldom.Load(); s != nil {
+		return l.bucket.Allowed() - s.inherited
+	}
+	return l.bucket.Allowed()
 }
 
 // Tokens implements Part.
