@@ -284,14 +284,18 @@ func TestOnlyWhatWasMeasuredHasHeadroom(t *testing.T) {
 	a := leased(t, dynamicconfig.Rule{Limit: 1000, Algorithm: "proportional-share"})
 	below := wants("eu-west", 0, 100)
 	below.Headroom = true
-	if l := claimed(t, a, 0, below); !near(l.Amount, 110) {
-		t.Errorf("a decider below that wants 100 gets %+v", l)
+	if l := claimed(t, a, 0, below); !near(l.Amount, 110+890/2) {
+		t.Errorf("a decider below that wants 100 gets %+v, and nobody wants anything of the rest", l)
 	}
 	if l := claimed(t, a, 0, wants("client", 0, 100)); l.Amount != 100 {
 		t.Errorf("a client that wants 100 gets %+v", l)
 	}
 	if g := step(t, a, 0, "host", reportOf("proportional-share", 100, 0, time.Second, "k")); !near(g.Weight[0], 0.11) {
 		t.Errorf("a host that wants 100 gets %+v", g)
+	}
+	claimed(t, a, 0, wants("another", 0, 400))
+	if l := claimed(t, a, 8*time.Second, below); !near(l.Amount, 110) {
+		t.Errorf("a decider below that wants 100 gets %+v when more than half is wanted", l)
 	}
 }
 

@@ -22,7 +22,7 @@ func TestRareAndCostlyEventsPassBelowAParent(t *testing.T) {
 		cost  int64
 	}
 	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
-		for _, r := range []row{{100, 4 * s, 1}, {100, 4 * s, 5}, {100, 10 * s, 1}, {100, 14 * s, 50}, {10, 4 * s, 1}, {10, 10 * s, 10}, {1, 10 * s, 1}} {
+		for _, r := range []row{{100, 4 * s, 1}, {100, 4 * s, 5}, {100, 10 * s, 1}, {100, 14 * s, 50}, {10, 4 * s, 1}, {10, 10 * s, 10}, {1, 4 * s, 1}, {1, 10 * s, 1}} {
 			rule := dynamicconfig.Rule{Limit: rate.Limit(r.limit), Burst: r.limit, Algorithm: algorithm.NameFairShare, Learning: dynamicconfig.None}
 			above := leased(t, rule)
 			rule.Algorithm, rule.Parent = name, true

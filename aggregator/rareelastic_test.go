@@ -12,12 +12,17 @@ import (
 
 // A host of a cluster below a parent has an event now and then, under elastic.
 func TestRareEventsPassBelowAParentUnderElastic(t *testing.T) {
+	p := cadence
+	p.UpdateInterval, p.DecayAfter, p.GCAfter = 3*s, 6*s, 30*s // as the host reports
 	for _, parent := range []bool{false, true} {
-		for _, every := range []time.Duration{10 * s, 14 * s} {
+		for _, every := range []time.Duration{2 * s, 4 * s, 5 * s, 10 * s, 14 * s} {
 			rule := dynamicconfig.Rule{Limit: 100, Burst: 100, Algorithm: algorithm.NameFairShare, Learning: dynamicconfig.None}
 			above := leased(t, rule)
 			rule.Algorithm, rule.Parent = algorithm.NameElastic, parent
-			a := leased(t, rule)
+			a, err := New(algorithm.Builtin(), snapshot(t, p, terms(rule)))
+			if err != nil {
+				t.Fatal(err)
+			}
 			events, refused, allowed, rejected, tokens, burst, weight := 0, 0, int64(0), int64(0), 1.0, 1.0, 0.0
 			for now := time.Duration(0); now < 600*s; now += s / 10 {
 				tokens = max(min(tokens+weight*100/10, burst), min(tokens, burst))

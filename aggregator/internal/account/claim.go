@@ -15,7 +15,8 @@ type Band = claims.Band
 
 // Claim is what one host says about one capacity: as in the message, whose key and host
 // accounts do not look at. Keep leaves the bands as they were, unless the account learns.
-// With Headroom, the host gets up to a tenth on top of what it wants. Slots have none.
+// With Headroom, the host gets up to a tenth on top of what it wants, and an even part of half of
+// the rest while all hosts want no more than half of what there is. Slots have none.
 type Claim = claims.Claim
 
 // Wanted is what all hosts of a want, in the unit of its capacity, and for how many

@@ -71,10 +71,7 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		a.become(a.rows.At(i), claim.Has)
 	}
 	a.learn(now, claim, min(a.rule.Learning, a.settings.Interval)) // by then all that report have
-	lease := a.claim(now, account.Terms{Lease: r.Lease, Waits: r.Waits}, limit.Rate, host, claim)
-	if i := a.rows.Find(host); i != rowset.None {
-		a.rows.At(i).kind = asPart
-	}
+	lease := a.claim(now, account.Terms{Lease: r.Lease, Waits: r.Waits}, limit.Rate, host, claim, true)
 	switch {
 	case r.Elsewhere, a.late, lease.Learning && r.Has == 0: // it goes on with its fallback
 		return account.Grant{}, false
@@ -91,7 +88,7 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 // Claim implements account.Leaser.
 func (a *Account) Claim(now time.Duration, t account.Terms, amount float64, host uint32, c Claim) Lease {
 	a.learn(now, c, a.rule.Learning)
-	return a.claim(now, t, amount, host, c)
+	return a.claim(now, t, amount, host, c, false)
 }
 
 // learn is called for each claim. If its host is the first, and has something already, keys
@@ -103,7 +100,7 @@ func (a *Account) learn(now time.Duration, c Claim, lasts time.Duration) {
 	}
 }
 
-func (a *Account) claim(now time.Duration, t account.Terms, amount float64, host uint32, c Claim) Lease {
+func (a *Account) claim(now time.Duration, t account.Terms, amount float64, host uint32, c Claim, part bool) Lease {
 	if a.rule.OneBand {
 		c.Bands = slices.Clone(c.Bands)
 		for i := range c.Bands {
@@ -117,7 +114,7 @@ func (a *Account) claim(now time.Duration, t account.Terms, amount float64, host
 	}
 	lease := a.Leases.Claim(now,
 		// When a lease from above ends, all those below do, and hosts report no later for it.
-		Terms{Lease: t.Lease, Remember: a.rule.Lease, Recalculate: t.Recalculate, LearnUntil: a.learnsUntil(t.Waits)},
+		Terms{Lease: t.Lease, Remember: a.rule.Lease, Recalculate: t.Recalculate, LearnUntil: a.learnsUntil(t.Waits), Part: part},
 		capacity, host, c)
 	// Once so much is out as there is, no other lease can be out that this
 	// owner does not know of.

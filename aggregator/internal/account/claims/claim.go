@@ -47,6 +47,8 @@ type Terms struct {
 	// leases of an earlier owner may be out that this one does not know of. It
 	// is a time of the same clock as now.
 	LearnUntil time.Duration
+	// Part says that the host holds a part of the limit, whatever that is, and not an amount.
+	Part bool
 }
 
 const (

@@ -82,8 +82,9 @@ func (l *Leases) part(now time.Duration, k uint8, rest float64, i int32, own Ban
 	}
 }
 
-// unwanted is what r's host gets beyond what it wants: its part, by what it wants,
-// of the capacity that no host wants.
+// unwanted is what r's host gets beyond what it wants, of the capacity that no host wants: its part
+// by what it wants. A cluster below, which claims seldom, also gets an even part of half of the rest
+// while the hosts want no more than half: its next events may come sooner than the last ones.
 func (l *Leases) unwanted(c Capacity, r *leaseRow) float64 {
 	if r.kind == exactly {
 		return 0
@@ -95,8 +96,12 @@ func (l *Leases) unwanted(c Capacity, r *leaseRow) float64 {
 	for _, k := range l.order {
 		all += l.tree(k).all().wants
 	}
-	if !(all > 0 && all < c.Amount) {
+	if !(own > 0 && all < c.Amount) {
 		return 0
 	}
-	return own * min((c.Amount-all)/all, headroom)
+	more := own * min((c.Amount-all)/all, headroom)
+	if r.kind != asPart && all <= c.Amount/2 {
+		more += (c.Amount - all*(1+headroom)) / 2 / float64(l.Hosts())
+	}
+	return more
 }

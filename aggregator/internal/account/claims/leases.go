@@ -109,6 +109,9 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 			r.kind = loosely
 		}
 	}
+	if t.Part {
+		r.kind = asPart
+	}
 	switch {
 	case holds && claim.Keep && now-r.at < keepsFor*max(t.Lease, t.Remember): // as it is
 	case learning, claim.Keep && !holds:

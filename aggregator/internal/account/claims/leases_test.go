@@ -189,6 +189,13 @@ func TestClaimsInTime(t *testing.T) {
 			{10 * second, usual, 100, 2, Claim{Bands: wants(50)}, 40 - 5*60./95},
 			{10 * second, usual, 100, 1, Claim{Bands: wants(60), Headroom: true}, 50},
 		}},
+		{"of much that none wants, each gets an even part of half", fair, []step{
+			{0, usual, 100, 1, Claim{Bands: wants(20), Headroom: true}, 22 + 78./2},
+			{0, usual, 100, 2, Claim{Bands: wants(15), Headroom: true}, 16.5 + 61.5/2/2},
+			{5 * second, usual, 100, 1, Claim{Bands: wants(20), Headroom: true}, 22 + 61.5/2/2},
+			{5 * second, usual, 100, 2, Claim{Bands: wants(31), Headroom: true}, 34.1},
+			{10 * second, usual, 100, 1, Claim{Bands: wants(20), Headroom: true}, 22},
+		}},
 		{"nonsense is wanted", proportional, []step{
 			{0, usual, 100, 1, Claim{Bands: wants(math.NaN())}, 0},
 			{0, usual, 100, 2, Claim{Bands: wants(-1)}, 0},

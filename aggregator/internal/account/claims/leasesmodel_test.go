@@ -32,6 +32,7 @@ type dumbHost struct {
 	known        bool
 	short        float64
 	loose        bool
+	reports      bool
 }
 
 func (d *dumbLeases) wayAt(priority int64) way {
@@ -142,7 +143,11 @@ func (d *dumbLeases) unwanted(capacity float64, h *dumbHost) float64 {
 	if own == 0 {
 		return 0
 	}
-	return math.Min(math.Max(capacity-all, 0)*own/all, own*headroom)
+	more := math.Min(math.Max(capacity-all, 0)*own/all, own*headroom)
+	if !h.reports && all <= capacity/2 {
+		more += (capacity - all - all*headroom) / float64(2*len(d.hosts))
+	}
+	return more
 }
 
 // kinds says whether h has bands that are bound by what others hold, and bands that are not;
@@ -193,6 +198,9 @@ func (d *dumbLeases) claim(now time.Duration, t Terms, c Capacity, host uint32, 
 		}
 		d.note(h, bands)
 		h.loose = claim.Headroom
+	}
+	if h.reports = t.Part; h.reports {
+		h.loose = true
 	}
 	room := math.Max(d.left(math.Min(c.Amount*(1+c.Overcommit), maxAmount), host), 0)
 	if c.Whole {
@@ -358,6 +366,8 @@ func TestLeasesAreWhatTheDumbOnesAre(t *testing.T) {
 				for range rapid.IntRange(0, 3).Draw(t, "bands") {
 					claim.Bands = append(claim.Bands, Band{Priority: priority.Draw(t, "priority"), Clients: rapid.Int64Range(1, 5).Draw(t, "clients"), Wants: amount.Draw(t, "wants")})
 				}
+				terms := terms
+				terms.Part = claim.Headroom && rapid.Bool().Draw(t, "reports")
 				want := d.claim(now, terms, capacity, id, claim)
 				got := l.Claim(now, terms, capacity, id, claim)
 				if !close(got.Amount, want) || got.Until != now+terms.Lease {
