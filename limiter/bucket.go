@@ -21,9 +21,11 @@ import (
 //
 // It differs where x/time/rate's behaviour is a trap: a negative cost is
 // refused, a reservation that could never act (the limit is zero) is not OK,
-// and time that goes backwards never adds tokens. Rates are kept to 1/8 ns per
-// token and are never exceeded. Times that are more than a century off the
-// process's start, such as the zero time.Time, count as a century off.
+// and time that goes backwards never adds tokens, so that nothing fills in
+// between a call with a time in the future and that time. Rates are never
+// exceeded. They are less by up to 0.1%, and by more above 8e9/s. Times that are
+// more than a century off the process's start, such as the zero time.Time, count
+// as a century off. The zero Bucket refuses everything, whatever is set.
 type Bucket struct {
 	limiter
 	bucket local

@@ -92,6 +92,28 @@ func TestNoMoreGoesBackToARateLimiterThanWasTaken(t *testing.T) {
 	})
 }
 
+// The times of a *rate.Limiter's reservations are whole nanoseconds, in which a fast one fills in a
+// part of a token. That costs the holder of a cancelled reservation no token.
+func TestACancelGivesAFastRateLimiterWhatNobodyReservedOnTop(t *testing.T) {
+	for _, limit := range []rate.Limit{3, 1e3, 3e4, 1e6, 3e7} {
+		for passed := range time.Duration(9) {
+			synctest.Test(t, func(t *testing.T) {
+				of := rate.NewLimiter(limit, 5)
+				l := limiter.FromRate(of)
+				of.AllowN(time.Now(), 5)
+				first := l.ReserveN(time.Now(), 4)
+				time.Sleep(passed)
+				of.ReserveN(time.Now(), 1)
+				before := of.Tokens()
+				first.Cancel()
+				if got := of.Tokens() - before; math.Abs(got-3) > 0.5 {
+					t.Errorf("at %v/s after %v, %v tokens go back of 4, on top of which 1 was reserved", limit, passed, got)
+				}
+			})
+		}
+	}
+}
+
 // An event that costs less than was taken is over when that is known. So its time to act is
 // over, too, after which a *rate.Limiter's own Cancel gives nothing back.
 func TestWhatAnEventDidNotCostGoesBackToARateLimiter(t *testing.T) {

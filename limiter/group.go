@@ -53,7 +53,8 @@ func NewGroup(snapshot *dynamicconfig.Snapshot, hosts int, opts ...Option) *Grou
 func (g *Group) For(key string) *Limiter { return (*Limiter)(g.keys().For(key)) }
 
 // Configure puts the rules of snapshot in force, for held limiters too. A key
-// whose limit changed keeps its tokens. nil changes nothing.
+// whose limit changed keeps its tokens. A debt that is deeper than a Charge can make
+// becomes less with the limit. nil changes nothing.
 func (g *Group) Configure(snapshot *dynamicconfig.Snapshot) {
 	g.keys().Configure(stage.Now(), snapshot)
 }

@@ -50,7 +50,9 @@ func (l *Limiter) Allow() bool {
 	return allow(context.Background(), keyOf(l), stage.Now()).OK()
 }
 
-// AllowN reports whether n events may happen at t, and takes n tokens if so. Under
+// AllowN reports whether n events may happen at t, and takes n tokens if so. A t that
+// is earlier than that of a call before counts as that one's: so after a t in the future,
+// the bucket does not fill until then. Under
 // Auto, it asks the key's owner as Allow does, if t is within the rule's ask_timeout of
 // the clock. Without a grant, and under algorithms that ask for each event, it asks
 // whatever t is, because only the bucket elsewhere can decide.

@@ -85,6 +85,9 @@ func (f Stage) tokens(t time.Time) float64 {
 // rounding is how much of a token may be an error of arithmetic.
 const rounding = 1e-6
 
+// ticks bounds the error of a Reservation's times, which are whole nanoseconds.
+const ticks = 3 * time.Nanosecond
+
 // spend takes n tokens that are spent already, into a debt of at most two bursts
 // and a part of a token.
 func (f Stage) spend(t time.Time, n int64) {
@@ -128,7 +131,7 @@ func (f Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 		}
 		reserved.CancelAt(act)
 		restored := f.l.TokensAt(t) - before
-		f.charge(t, restored-float64(receipt.N-used)-rounding)
+		f.charge(t, restored-float64(receipt.N-used)-rounding-float64(f.l.Limit())*ticks.Seconds())
 	}
 }
 
