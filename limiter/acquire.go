@@ -26,7 +26,9 @@ func hasSlots(l *Limiter) bool { return keyOf(l).Current(stage.Now()).Slots != n
 // AllowN, and release does nothing.
 func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
 	if slots := keyOf(l).PlainSlots(); slots != nil && n > 0 && int64(n) <= bucket.MaxCost {
-		if h, ok := slots.AcquireFast(int64(n)); ok { // without a look at the clock
+		// Without a look at the clock. Slots of a side that a migration leaves at this moment are as those
+		// that were held before: see shadow.SlotsPair.
+		if h, ok := slots.AcquireFast(int64(n)); ok {
 			return h.Release, true
 		}
 	}

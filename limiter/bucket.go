@@ -25,7 +25,9 @@ import (
 // between a call with a time in the future and that time. Rates are never
 // exceeded. They are less by up to 0.1%, and by more above 8e9/s. Times that are
 // more than a century off the process's start, such as the zero time.Time, count
-// as a century off. The zero Bucket refuses everything, whatever is set.
+// as a century off. The zero Bucket refuses everything, whatever is set. Above
+// 7.8e6/s, Allow may find less than the burst after just 13 days without use, or
+// a multiple of that, until the Bucket has filled again.
 type Bucket struct {
 	limiter
 	bucket local

@@ -4,6 +4,7 @@ package limiter_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/limiter"
 )
@@ -42,6 +43,39 @@ func TestCountsAreThoseOfInspect(t *testing.T) {
 			}
 			if c.Allowed != sh.Allowed || c.Rejected != sh.Rejected || c.Held != sh.Held || c.Weight != sh.Weight || c.Rule.Key != st.Rule {
 				t.Errorf("%s: %+v; Inspect has %+v under %s", key, c, sh, st.Rule)
+			}
+		})
+	}
+}
+
+// An event that costs more than any may is rejected, although it is no demand, so that those who watch
+// what a change of limits rejects see it.
+func TestEventsThatCostTooMuchCountAsRejected(t *testing.T) {
+	for name, text := range map[string]string{
+		"by the burst":     `{key: k, limit: 1000/s, burst: 4, algorithm: even}`,
+		"by max_cost":      `{key: k, limit: 1000/s, burst: 10, max_cost: 4, algorithm: even}`,
+		"though let past":  `{key: k, limit: 1000/s, burst: 4, enforce: 0%, algorithm: even}`,
+		"in one of two":    `{key: k, limit: 1000/s, burst: 4, migrate: {from: even, to: request-weighted, mode: old-shadow-new}}`,
+		"of a shared rule": `{key: "*", limit: 1000/s, burst: 4, algorithm: even, shared: true}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := limiter.NewGroup(traceLimits(t, "limits: ["+text+"]"), 1)
+			now := time.Now()
+			g.For("k").AllowN(now, 5)
+			g.For("k").AllowN(now, 5)
+			g.For("k").AllowN(now, 3)
+			g.For("k").AllowN(now, -1)
+			g.Counts(func(c limiter.Count) {
+				if c.Allowed != 3 || c.Rejected != 10 {
+					t.Errorf("allowed %d, rejected %d; want 3 and 10", c.Allowed, c.Rejected)
+				}
+			})
+			key := "k"
+			if name == "of a shared rule" {
+				key = "*"
+			}
+			if of, _ := g.Inspect(key); of.Shares[0].Rejected != 10 {
+				t.Errorf("Inspect has %d as rejected", of.Shares[0].Rejected)
 			}
 		})
 	}

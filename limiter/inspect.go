@@ -70,7 +70,8 @@ type ShareStatus struct {
 		// Pause is for how long asking is known not to help; 0 if it may help now.
 		Pause time.Duration
 	}
-	// Allowed and Rejected count cost since the key came to life.
+	// Allowed and Rejected count cost since the key came to life. What was rejected because it
+	// costs more than any event may is among it, though it is no demand.
 	Allowed, Rejected int64
 }
 
@@ -113,11 +114,9 @@ func (c *Count) Level() stage.Level { return c.part.Level(c.now) }
 func (g *Group) Counts(f func(c Count)) {
 	now := stage.Now()
 	g.keys().Answering(func(name string, p share.Part) {
-		usage, admitted, common := p.Count(now), p.Admitted(), p.Common()
-		c := Count{
-			Key: name, Rule: common.Terms().Rule, Allowed: usage.Allowed + admitted, Rejected: usage.Rejected - admitted,
-			Granted: common.Granted(), part: p, now: now,
-		}
+		common := p.Common()
+		c := Count{Key: name, Rule: common.Terms().Rule, Granted: common.Granted(), part: p, now: now}
+		c.Allowed, c.Rejected = countedBy(now, p)
 		_, c.Fallback = p.Fallen()
 		if c.Granted {
 			c.Weight = common.Grant().Weight
@@ -161,7 +160,7 @@ func (g *Group) inspect(now stage.Instant, key string) (Status, bool) {
 
 func statusOf(now stage.Instant, of share.Part) ShareStatus {
 	c := of.Common()
-	usage, grant := of.Count(now), c.Grant()
+	grant := c.Grant()
 	st := ShareStatus{
 		Algorithm: c.Terms().Algorithm,
 		Weight:    grant.Weight,
@@ -169,10 +168,9 @@ func statusOf(now stage.Instant, of share.Part) ShareStatus {
 		Lease:     max(grant.Until.Sub(now), 0),
 		Level:     of.Level(now),
 		Asks:      of.Asking(),
-		Allowed:   usage.Allowed,
-		Rejected:  usage.Rejected,
 		Passes:    1,
 	}
+	st.Allowed, st.Rejected = countedBy(now, of)
 	if since, fallen := of.Fallen(); fallen {
 		st.Fallback, st.FallbackSince = true, since.Time()
 	}
@@ -190,8 +188,14 @@ func statusOf(now stage.Instant, of share.Part) ShareStatus {
 		to.Asks, to.Granted, to.Withheld, to.Lent = asked.Asks, asked.Granted, asked.Withheld, asked.Lent
 		to.Pause = max(a.NotBefore().Sub(now), 0)
 	}
-	admitted := of.Admitted()
-	st.Allowed += admitted
-	st.Rejected -= admitted
 	return st
+}
+
+// countedBy is the cost that p allowed and rejected.
+func countedBy(now stage.Instant, p share.Part) (allowed, rejected int64) {
+	usage, elsewhere := p.Count(now), p.Admitted()
+	if r := share.RateOf(p); r != nil {
+		rejected = r.TooCostly()
+	}
+	return usage.Allowed + elsewhere, rejected + usage.Rejected - elsewhere
 }

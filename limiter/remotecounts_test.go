@@ -63,8 +63,8 @@ func TestMetricsCountAnEventThatIsGrantedLate(t *testing.T) {
 }
 
 // An event that costs more than any may is no demand, however long its caller would wait: so it
-// takes nothing back from what was refused because of the limit.
-func TestAWaitForMoreThanAnyEventMayCostCountsNothing(t *testing.T) {
+// takes nothing back from what was refused because of the limit. The host shows it as rejected.
+func TestAWaitForMoreThanAnyEventMayCostIsNoDemand(t *testing.T) {
 	now := second
 	e := newElsewhere(func() stage.Instant { return now })
 	e.answer = &stage.Outcome{}
@@ -79,8 +79,13 @@ func TestAWaitForMoreThanAnyEventMayCostCountsNothing(t *testing.T) {
 			t.Fatalf("50 tokens: %v", d.Reason)
 		}
 	}
-	if after := only(t, g, now, "k"); after.Rejected != before.Rejected || after.Allowed != before.Allowed {
+	if after := only(t, g, now, "k"); after.Rejected != before.Rejected+3*50 || after.Allowed != before.Allowed {
 		t.Errorf("%+v, before %+v", after, before)
+	}
+	for _, b := range g.Manual().Report(now + second) {
+		if b.Usage.Rejected[0] != 0 {
+			t.Errorf("the owner hears of %d", b.Usage.Rejected[0])
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ func TestAChangeThatRejectsTooMuchIsTakenBack(t *testing.T) {
 				door, tick := quotaservicepb.NewQuotaServiceClient(conn), time.NewTicker(10*time.Millisecond)
 				defer tick.Stop()
 				for ctx.Err() == nil {
-					_, _ = door.Allow(ctx, &quotaservicepb.AllowRequest{Namespace: "k", BucketName: "1", TokensRequested: 1, MaxWaitTimeOverride: true})
+					_, _ = door.Allow(ctx, &quotaservicepb.AllowRequest{Namespace: "k", BucketName: "1", TokensRequested: 5, MaxWaitTimeOverride: true})
 					select {
 					case <-ctx.Done():
 					case <-tick.C:
@@ -77,7 +77,7 @@ func TestAChangeThatRejectsTooMuchIsTakenBack(t *testing.T) {
 		return out, err
 	}
 
-	tight := strings.Replace(wide, "100000/s", "1/s", 1)
+	tight := strings.Replace(wide, "100000/s", "1/s, burst: 10", 1)
 	if _, err := apply(tight, "1/s is enough", "--watch", "1m", "--roll-back-above", "20%"); err == nil || !strings.Contains(err.Error(), "version 2 is taken back, and version 3 has the limits of version 1") {
 		t.Fatalf("a change that rejects nearly all: %v", err)
 	}
@@ -91,21 +91,26 @@ func TestAChangeThatRejectsTooMuchIsTakenBack(t *testing.T) {
 		t.Errorf("a change that rejects nothing: %v, %s", err, out)
 	}
 
+	// Each event costs more than the burst then.
+	if _, err := apply(strings.Replace(wide, "100000/s", "50000/s, burst: 4", 1), "small", "--watch", "1m", "--roll-back-above", "20%"); err == nil || !strings.Contains(err.Error(), "version 5 is taken back, and version 6 has the limits of version 4") {
+		t.Errorf("a change of the burst that rejects all: %v", err)
+	}
+
 	// In steps: the first rejects a tenth, which is little enough, and the second all.
 	good := must(t, "export", "--limits-db", db)
 	steps := []string{"--every", "6s", "--roll-back-above", "40%"}
 	_, err = apply(tight, "1/s in steps", append(steps, "--enforce", "10,100")...)
-	if err == nil || !strings.Contains(err.Error(), "version 6 is taken back, and version 7 has the limits of version 4") {
+	if err == nil || !strings.Contains(err.Error(), "version 8 is taken back, and version 9 has the limits of version 6") {
 		t.Errorf("a change whose second step rejects nearly all: %v", err)
 	}
-	expectText(t, "history", must(t, "history", "--limits-db", db), "1/s in steps (step 1 of 2: enforced for 10%)", "1/s in steps (step 2 of 2: enforced for 100%)", "version 6 is taken back: ")
+	expectText(t, "history", must(t, "history", "--limits-db", db), "1/s in steps (step 1 of 2: enforced for 10%)", "1/s in steps (step 2 of 2: enforced for 100%)", "version 8 is taken back: ")
 	if got := must(t, "export", "--limits-db", db); got != good {
 		t.Errorf("the limits are\n%s", got)
 	}
 
 	mild := strings.Replace(wide, "100000/s", "40000/s", 1)
 	out, err = apply(mild, "40000/s in steps", append(steps, "--enforce", "50%,100%")...)
-	if err != nil || !strings.Contains(out, "version 8 stays") || !strings.Contains(out, "version 9 stays") {
+	if err != nil || !strings.Contains(out, "version 10 stays") || !strings.Contains(out, "version 11 stays") {
 		t.Errorf("a change that rejects nothing, in steps: %v, %s", err, out)
 	}
 	if got := must(t, "export", "--limits-db", db); got != mild {

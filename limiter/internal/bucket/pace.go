@@ -31,7 +31,9 @@ type Pace struct {
 }
 
 const (
-	// fresh is the word of a bucket that is full at any time.
+	// fresh is the word of a bucket that is full at any time. An event that happens to set
+	// this very word, to a quantum, makes its bucket full: one of 2⁶³ words, at the one quantum in
+	// which the bucket would be full then. A look for that would cost each event a comparison.
 	fresh = math.MinInt64
 
 	// maxTaken is the most quanta that can be missing from a bucket: at the

@@ -66,6 +66,16 @@ func (h *Holding) Owed(n int64) int64 {
 	return h.pair[max(h.plan.Answers, 0)].Owed(n)
 }
 
+// RejectCostly counts n tokens of an event that costs more than any may as rejected by the
+// part that answers, if it is a Rate.
+func (h *Holding) RejectCostly(n int64) {
+	if h.pair[0] != nil {
+		if r := h.pair[max(h.plan.Answers, 0)].Rate; r != nil {
+			r.RejectCostly(n)
+		}
+	}
+}
+
 // Has reports whether there are parts.
 func (h *Holding) Has() bool { return h.pair[0] != nil }
 

@@ -27,9 +27,9 @@ func (r *rare) OweElsewhere(n int64, repay func(now stage.Instant, n int64)) {
 	next.tokens.Add(n)
 }
 
-// repay gives back up to n tokens, as many as are owed.
-func (r *rare) repay(now stage.Instant, n int64) {
-	if s := r.seldom.Load(); s != nil && s.debt != nil {
+// repayDebt gives back up to n tokens, as many as are owed.
+func (s *seldom) repayDebt(now stage.Instant, n int64) {
+	if s != nil && s.debt != nil {
 		if n = min(n, n+s.debt.tokens.Add(-n)); n > 0 {
 			s.debt.repay(now, n)
 		}

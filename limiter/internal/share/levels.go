@@ -51,7 +51,11 @@ func (l *levels) InForce() Level { return l.inForce }
 // allowed. Each grant does, and so does each report while there is none or an answer is
 // missing: the level overflows before a charge that comes late.
 func (l *levels) ChargeResting(now stage.Instant) {
-	l.resting.charge(now, l.bucket.Allowed(), l.takeCap())
+	var c *ceil
+	if s := l.seldom.Load(); s != nil && s.ceil != nil {
+		c = l.replace(func(s *seldom) { s.ceil = nil }).ceil
+	}
+	l.resting.charge(now, l.bucket.Allowed(), c)
 }
 
 // Succeed says that the host has used n tokens of the key lately, of which other parts

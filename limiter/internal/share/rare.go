@@ -5,6 +5,7 @@ package share
 import (
 	"sync/atomic"
 
+	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/forgiven"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -25,6 +26,7 @@ type seldom struct {
 	back      int64         // see Returned
 	used      int64         // by parts that r has succeeded
 	inherited int64         // what the bucket counts for another Part: see levels.Inherit
+	costly    *atomic.Int64 // see TooCostly; nil: none
 	full      bool          // its key has left r, whose levels were full
 	beside    bool          // see SetBeside
 }
@@ -61,24 +63,31 @@ func (r *rare) Succeeded() int64 {
 	return 0
 }
 
+// RejectCostly counts n tokens of an event that costs more than any may.
+func (r *rare) RejectCostly(n int64) {
+	s := r.seldom.Load()
+	for ; s == nil || s.costly == nil; s = r.seldom.Load() {
+		r.replace(func(s *seldom) {
+			if s.costly == nil {
+				s.costly = new(atomic.Int64)
+			}
+		})
+	}
+	s.costly.Add(min(n, bucket.MaxCost))
+}
+
+// TooCostly are the tokens that RejectCostly has counted. They are no demand, so Count has
+// none of them.
+func (r *rare) TooCostly() int64 {
+	if s := r.seldom.Load(); s != nil && s.costly != nil {
+		return s.costly.Load()
+	}
+	return 0
+}
+
 // LeaveFull says that the key of r is idle, or is forgotten, and comes back with a full bucket, as
 // that of r was. What callers give back from then on is that bucket's.
 func (r *rare) LeaveFull() { r.replace(func(s *seldom) { s.full = true }) }
 
 // leftFull reports whether the key has left so.
 func (s *seldom) leftFull() bool { return s != nil && s.full }
-
-// takeCap is what Cap was told since the last call; nil if nothing.
-func (r *rare) takeCap() *ceil {
-	if r.seldom.Load() == nil { // most have none, so this is inlined
-		return nil
-	}
-	return r.replaceCap()
-}
-
-func (r *rare) replaceCap() *ceil {
-	if s := r.seldom.Load(); s == nil || s.ceil == nil {
-		return nil
-	}
-	return r.replace(func(s *seldom) { s.ceil = nil }).ceil
-}

@@ -145,7 +145,7 @@ func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	case both:
 		r.Return(back)
 	default:
-		r.repay(now, back)
+		r.seldom.Load().repayDebt(now, back)
 	}
 	switch {
 	case receipt.N == 0:
