@@ -294,8 +294,9 @@ func beyond(used int64, burst float64, rule *dynamicconfig.Rule, hosts int) int6
 // it is, would not have filled in again. Of a bucket elsewhere it is an even part of
 // what all hosts used. A grant's bucket does not tell what was used: the grant may lend
 // fewer tokens than the bucket holds, or the bucket may be small and full. So a host with
-// a grant has used at least what its fallback lacks by use, and no more than all parts
-// ever allowed or took over. What the key's owner paid itself, neither shows: the host has used
+// a grant has used at least what its fallback lacks by use. A part that followed a grant may
+// lack tokens that it never had. So no host has used more than all parts ever allowed or took
+// over. What the key's owner paid itself, a grant does not show: the host has used
 // an even part of what the owner lacks, but for the tokens that it has still.
 func (b *before) lately(level stage.Level) int64 {
 	used, r := evenly(level, b.hosts), b.answering()
@@ -309,7 +310,7 @@ func (b *before) lately(level stage.Level) int64 {
 	}
 	switch rests := r.Rests(b.now).Missing(); {
 	case !r.Granted():
-		return max(used, min(rests, allowed))
+		return min(max(used, rests), allowed)
 	case level.Limit < rate.Inf:
 		paid := int64(0)
 		if of := remote.Of(b.pair[b.plan.Answers].Part()); of != nil {
