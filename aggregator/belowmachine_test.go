@@ -301,7 +301,7 @@ func (m *belowMachine) String() string {
 }
 
 // Two clusters share a limit that a cluster above leases to them. Their hosts have events of any
-// cost, the cluster above falls silent for a while or answers late, owners move with and without a
+// cost, the cluster above falls silent for a while, answers late or has a new owner, owners move with and without a
 // hand-over, limits change, a migration goes on and back, and a rule has no parent for a while. In
 // each window, the events that pass are no more than the limit and a burst, some events for each
 // cluster, and what the algorithm states. Once nothing fails any more, and there is plenty, next to
@@ -310,9 +310,10 @@ func TestTwoClustersBelowAParentShareItsLimit(tb *testing.T) {
 	rapid.Check(tb, func(t *rapid.T) {
 		limit := rapid.SampledFrom([]float64{5, 20, 100, 1000}).Draw(t, "limit")
 		burst := limit * rapid.SampledFrom([]float64{0.5, 1, 3}).Draw(t, "burst in seconds")
-		top := dynamicconfig.Rule{Limit: rate.Limit(limit), Burst: burst, Learning: dynamicconfig.None, Fallback: dynamicconfig.FallbackClosed}
+		top := dynamicconfig.Rule{Limit: rate.Limit(limit), Burst: burst, Learning: 60 * s, Fallback: dynamicconfig.FallbackClosed}
 		top.Algorithm = rapid.SampledFrom([]string{algorithm.NameFairShare, algorithm.NameProportionalShare}).Draw(t, "above")
 		rule := top
+		rule.Learning = dynamicconfig.None
 		rule.Algorithm = rapid.SampledFrom([]string{algorithm.NameExact, algorithm.NameAuto, algorithm.NameElastic, algorithm.NameFairShare}).Draw(t, "algorithm")
 		rule.MaxDebt = rapid.SampledFrom([]time.Duration{0, 10 * s}).Draw(t, "max_debt")
 		m := &belowMachine{T: t, tb: tb, chance: rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "chance"), 0)), top: top, rule: rule, before: rule, largest: 1}
@@ -321,7 +322,7 @@ func TestTwoClustersBelowAParentShareItsLimit(tb *testing.T) {
 			rule.Parent = true
 			m.clusters = append(m.clusters, &lower{name: name, a: m.owner(rule), told: make(map[bool]usage.Take)})
 		}
-		actions := []string{"pass", "wants", "wants", "gone", "slow", "limit"}
+		actions := []string{"pass", "wants", "wants", "gone", "slow", "limit", "above dies"}
 		if m.asks() {
 			actions = append(actions, "moves", "dies", "rule", "migration", "alone")
 		}
@@ -352,6 +353,9 @@ func TestTwoClustersBelowAParentShareItsLimit(tb *testing.T) {
 			case "alone":
 				c.alone = !c.alone
 				m.configure(c.a, m.ruleOf(c))
+			case "above dies":
+				m.above = m.owner(m.top)
+				m.above.Moved(m.now)
 			case "moves", "dies":
 				m.renew(c, what == "moves")
 			}
