@@ -305,7 +305,7 @@ func (b *before) lately(level stage.Level) int64 {
 	}
 	allowed := int64(0)
 	for _, p := range b.Subjects() {
-		own := share.RateOf(p.Part())
+		own := p.Rate
 		allowed += own.Bucket().Allowed() + own.Succeeded() + p.Part().Admitted()
 	}
 	switch rests := r.Rests(b.now).Missing(); {

@@ -93,7 +93,7 @@ func (c *Change) fill() {
 		}
 		s := next.pair[i]
 		begins := c.adopt(s, t)
-		if r := share.RateOf(s.Part()); r != nil {
+		if r := s.Rate; r != nil {
 			r.Succeed(due.used)
 		}
 		asked, of := answers || next.plan.measured() == i, remote.Of(s.Part())
@@ -127,7 +127,7 @@ func (c *Change) newPart(t *share.Terms, tokens float64) share.Part {
 func (c *Change) adopt(s *report.Subject, t *share.Terms) (begins bool) {
 	now := c.old.now
 	s.Part().SetTerms(now, t)
-	r := share.RateOf(s.Part())
+	r := s.Rate
 	if r == nil {
 		s.Part().Steer(now, c.old.hosts)
 		return false
@@ -159,7 +159,7 @@ func (c *Change) decide(tokens float64) {
 		m.end(c.old.now, c.old.Holding, next) // first, because a stage may show what it is capped to
 	}
 	for i, p := range next.Subjects() {
-		if r := share.RateOf(p.Part()); r != nil {
+		if r := p.Rate; r != nil {
 			r.SetBeside(c.builder.Migrator.Stages != nil && next.plan.measured() >= 0 && remote.Of(next.pair[1-i].Part()) != nil)
 		}
 	}

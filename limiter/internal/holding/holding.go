@@ -147,7 +147,7 @@ func (h *Holding) AtRest(now stage.Instant) bool {
 func (h *Holding) Retire(now stage.Instant) {
 	for _, p := range h.Subjects() {
 		leave(now, p)
-		if r := share.RateOf(p.Part()); r != nil {
+		if r := p.Rate; r != nil {
 			r.LeaveFull()
 		}
 	}
@@ -205,12 +205,12 @@ func (h *Holding) answering() *share.Rate {
 	if h.pair[0] == nil || h.plan.Answers < 0 {
 		return nil
 	}
-	return share.RateOf(h.pair[h.plan.Answers].Part())
+	return h.pair[h.plan.Answers].Rate
 }
 
 // allowedBy is what the Rate of s has ever allowed, here and elsewhere.
 func allowedBy(s *report.Subject) int64 {
-	return share.RateOf(s.Part()).Allowed() + s.Part().Admitted()
+	return s.Rate.Allowed() + s.Part().Admitted()
 }
 
 // AnsweringSlots are the slots that answer; nil if there are none.

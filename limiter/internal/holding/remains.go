@@ -38,7 +38,7 @@ var nothing = remains{tokens: math.Inf(1), wants: [2]float64{share.Measured, sha
 
 // count has r begin with what the Rate of s has counted until now.
 func (r *remains) count(s *report.Subject) {
-	r.counted, r.returned = allowedBy(s), share.RateOf(s.Part()).Returned()
+	r.counted, r.returned = allowedBy(s), s.Rate.Returned()
 }
 
 // stated reports whether the service stated a demand.

@@ -29,7 +29,7 @@ func (r *rare) OweElsewhere(n int64, repay func(now stage.Instant, n int64)) {
 
 // repayDebt gives back up to n tokens, as many as are owed.
 func (s *seldom) repayDebt(now stage.Instant, n int64) {
-	if s != nil && s.debt != nil {
+	if s.debt != nil {
 		if n = min(n, n+s.debt.tokens.Add(-n)); n > 0 {
 			s.debt.repay(now, n)
 		}
@@ -51,7 +51,7 @@ func (r *rare) FillElsewhere() {
 // SetBeside says whether a bucket elsewhere gives the tokens, too, that r gives from now on, because a
 // migration asks both. Then both get back what callers give back, and r repays nothing.
 func (r *rare) SetBeside(on bool) {
-	if s := r.seldom.Load(); on || s != nil && s.beside {
+	if on || r.has().beside {
 		r.replace(func(s *seldom) { s.beside = on })
 	}
 }
@@ -72,9 +72,4 @@ func alone(receipt stage.Receipt) (own stage.Receipt, both bool) {
 func (r *rare) Return(n int64) { r.replace(func(s *seldom) { s.back += n }) }
 
 // Returned is the sum of what Return was called with.
-func (r *rare) Returned() int64 {
-	if s := r.seldom.Load(); s != nil {
-		return s.back
-	}
-	return 0
-}
+func (r *rare) Returned() int64 { return r.has().back }

@@ -32,12 +32,7 @@ func (e *Elsewhere) Take() (n int64) {
 }
 
 // Elsewhere is what LeaveElsewhere was given; nil before that.
-func (r *rare) Elsewhere() *Elsewhere {
-	if s := r.seldom.Load(); s != nil {
-		return s.left
-	}
-	return nil
-}
+func (r *rare) Elsewhere() *Elsewhere { return r.has().left }
 
 // Admitted implements Part.
 func (r *rare) Admitted() int64 { return r.Elsewhere().Admitted() }

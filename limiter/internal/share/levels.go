@@ -52,7 +52,7 @@ func (l *levels) InForce() Level { return l.inForce }
 // missing: the level overflows before a charge that comes late.
 func (l *levels) ChargeResting(now stage.Instant) {
 	var c *ceil
-	if s := l.seldom.Load(); s != nil && s.ceil != nil {
+	if s := l.seldom.Load(); s != nil && s.ceil != nil { // most have none
 		c = l.replace(func(s *seldom) { s.ceil = nil }).ceil
 	}
 	l.resting.charge(now, l.bucket.Allowed(), c)
@@ -87,12 +87,7 @@ func (l *levels) Inherit(u bucket.Usage) {
 }
 
 // Allowed is what the bucket has ever allowed, without what it counts for another Part.
-func (l *levels) Allowed() int64 {
-	if s := l.seldom.Load(); s != nil {
-		return l.bucket.Allowed() - s.inherited
-	}
-	return l.bucket.Allowed()
-}
+func (l *levels) Allowed() int64 { return l.bucket.Allowed() - l.has().inherited }
 
 // Tokens implements Part.
 func (l *levels) Tokens(now stage.Instant) float64 { return l.bucket.Tokens(now) }

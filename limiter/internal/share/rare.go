@@ -37,16 +37,27 @@ type ceil struct {
 	at     stage.Instant
 }
 
+// none is what most rares have. It does not change.
+var none seldom
+
+// has is what r has, which callers do not change.
+func (r *rare) has() *seldom {
+	if s := r.seldom.Load(); s != nil {
+		return s
+	}
+	return &none
+}
+
 // replace changes what is seldom by f, and returns what it was.
 func (r *rare) replace(f func(*seldom)) (was seldom) {
 	for {
 		old := r.seldom.Load()
-		if was = (seldom{}); old != nil {
+		if was = none; old != nil {
 			was = *old
 		}
 		next := new(seldom)
 		*next = was
-		if f(next); *next == (seldom{}) {
+		if f(next); *next == none {
 			next = nil
 		}
 		if r.seldom.CompareAndSwap(old, next) {
@@ -56,17 +67,12 @@ func (r *rare) replace(f func(*seldom)) (was seldom) {
 }
 
 // Succeeded is what other parts had used when the Rate took over from them.
-func (r *rare) Succeeded() int64 {
-	if s := r.seldom.Load(); s != nil {
-		return s.used
-	}
-	return 0
-}
+func (r *rare) Succeeded() int64 { return r.has().used }
 
 // RejectCostly counts n tokens of an event that costs more than any may.
 func (r *rare) RejectCostly(n int64) {
-	s := r.seldom.Load()
-	for ; s == nil || s.costly == nil; s = r.seldom.Load() {
+	s := r.has()
+	for ; s.costly == nil; s = r.has() {
 		r.replace(func(s *seldom) {
 			if s.costly == nil {
 				s.costly = new(atomic.Int64)
@@ -79,8 +85,8 @@ func (r *rare) RejectCostly(n int64) {
 // TooCostly are the tokens that RejectCostly has counted. They are no demand, so Count has
 // none of them.
 func (r *rare) TooCostly() int64 {
-	if s := r.seldom.Load(); s != nil && s.costly != nil {
-		return s.costly.Load()
+	if n := r.has().costly; n != nil {
+		return n.Load()
 	}
 	return 0
 }
@@ -88,6 +94,3 @@ func (r *rare) TooCostly() int64 {
 // LeaveFull says that the key of r is idle, or is forgotten, and comes back with a full bucket, as
 // that of r was. What callers give back from then on is that bucket's.
 func (r *rare) LeaveFull() { r.replace(func(s *seldom) { s.full = true }) }
-
-// leftFull reports whether the key has left so.
-func (s *seldom) leftFull() bool { return s != nil && s.full }

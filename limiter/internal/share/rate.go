@@ -76,7 +76,7 @@ func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receip
 	if q.Kind != stage.Take {
 		return r.take(q), receipt
 	}
-	seldom := r.seldom.Load() // before, so that a switch meanwhile gives back too little and not too much
+	has := r.has() // before, so that a switch meanwhile gives back too little and not too much
 	if v = r.take(q); v.Reason > stage.Soft || q.N <= 0 {
 		return v, receipt
 	}
@@ -84,9 +84,9 @@ func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receip
 	case math.IsInf(v.Left, 1):
 		receipt.Rest = countedOnly{}
 	case v.Left < 0:
-		receipt.Rest = seldom.newest().Owing()
+		receipt.Rest = has.marks.Owing()
 	}
-	if seldom != nil && seldom.beside {
+	if has.beside {
 		receipt.Rest = beside{receipt.Rest}
 	}
 	return v, receipt
@@ -131,7 +131,7 @@ func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	receipt, both := alone(receipt)
 	actual = max(actual, 0)
 	back := r.Back(receipt, actual)
-	if back > 0 && r.seldom.Load().leftFull() {
+	if back > 0 && r.has().full {
 		if to := r.Successor(); to != nil {
 			if receipt.N = back; receipt.Rest != (countedOnly{}) {
 				receipt.Rest = nil // back is less by what was forgiven
@@ -145,7 +145,7 @@ func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	case both:
 		r.Return(back)
 	default:
-		r.seldom.Load().repayDebt(now, back)
+		r.has().repayDebt(now, back)
 	}
 	switch {
 	case receipt.N == 0:
@@ -174,7 +174,7 @@ func (r *Rate) SetTerms(now stage.Instant, t *Terms) {
 	r.ChargeResting(now)
 	tokens, rested := r.bucket.Tokens(now), r.resting.tokens
 	decides, rests := FollowDebt(before, t.Rule, tokens), FollowDebt(before, t.Rule, rested)
-	r.mark(r.marks().Change(
+	r.mark(r.has().marks.Change(
 		func(of forgiven.Mark) forgiven.Mark { return of.After(tokens, decides) },
 		func(kept forgiven.Mark) forgiven.Mark { return kept.After(rested, rests) },
 	))
@@ -204,7 +204,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		if decides.Limit < r.inForce.Limit {
 			less = float64(decides.Limit / r.inForce.Limit)
 		}
-		was, along := r.marks(), false
+		was, along := r.has().marks, false
 		is := was
 		before := r.bucket.Replace(now, bucket.NewPace(decides.Limit, decides.Burst), func(old float64) float64 {
 			is, along = was, true
@@ -356,7 +356,7 @@ func (r *Rate) Refill(now stage.Instant) {
 		}
 		return burst
 	}
-	r.mark(r.marks().Change(forgiven.Mark.Reset, forgiven.Mark.Reset)) // first: what is taken afterwards is not forgiven
+	r.mark(r.has().marks.Change(forgiven.Mark.Reset, forgiven.Mark.Reset)) // first: what is taken afterwards is not forgiven
 	p := r.bucket.Pace()
 	r.bucket.Replace(now, p, func(old float64) float64 { return full(old, p.Burst(), r.granted) })
 	if rests := &r.resting; rests.tokens != inf {
