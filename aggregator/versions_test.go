@@ -6,8 +6,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"os"
+	"slices"
 	"testing"
+	"time"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/algorithm"
@@ -72,5 +75,76 @@ func TestTheReleaseBeforeIsAnswered(t *testing.T) {
 	}
 	if answered < 5 {
 		t.Errorf("%d messages were answered", answered)
+	}
+}
+
+// without is message as a release writes or reads it that does not know some fields.
+func without(t *testing.T, message []byte, unknown ...protowire.Number) (rest []byte) {
+	t.Helper()
+	for len(message) > 0 {
+		number, _, n := protowire.ConsumeField(message)
+		if n < 0 {
+			t.Fatal(protowire.ParseError(n))
+		}
+		if !slices.Contains(unknown, number) {
+			rest = append(rest, message[:n]...)
+		}
+		message = message[n:]
+	}
+	return rest
+}
+
+// A host or an owner of the release before knows no loans and no hand-over, the columns that takes
+// got last: they are lost on the way. Under auto, one bucket decides as before, also when the key moves.
+func TestLoansAndHandOversAreLostOnTheReleaseBefore(t *testing.T) {
+	for _, wants := range []int{8, 30} { // tokens in 100 ms, of a limit of 100/s
+		rule := dynamicconfig.Rule{Key: "*", Limit: 100, Burst: 100, Algorithm: algorithm.NameAuto, Lease: time.Minute}
+		a := leased(t, rule)
+		take := func(now time.Duration, takes *usage.Takes) *usage.Taken {
+			p, err := usage.EncodeTakes(takes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.Value = without(t, p.Value, 13, 14, 15) // more, wants, handed
+			read, taken := new(usage.Takes), new(usage.Taken)
+			if err := usage.DecodeTakes(p, read); err != nil {
+				t.Fatal(err)
+			}
+			a.Take(now, "h", read, taken)
+			if p, err = usage.EncodeTaken(taken, len(read.Rows)); err != nil {
+				t.Fatal(err)
+			}
+			p.Value = without(t, p.Value, 5) // lent
+			heard := new(usage.Taken)
+			if err := usage.DecodeTaken(p, len(read.Rows), heard); err != nil {
+				t.Fatal(err)
+			}
+			return heard
+		}
+		passed, asked, told := 0.0, 0, usage.Take{}
+		for now := time.Duration(0); now < 60*s; now += s / 10 {
+			for range wants {
+				row := usage.Take{Key: "k", Auto: true, Tokens: 1, More: 50, Wants: float64(10 * wants), By: told.By, Told: told.Told}
+				if told.By != 0 {
+					row.Ago = now - told.Ago
+				}
+				asked++
+				heard := take(now, &usage.Takes{Rows: []usage.Take{row}})
+				if got := heard.Rows[0]; got.OK {
+					passed++
+				}
+				told = usage.Take{By: heard.By, Told: heard.Rows[0].Left, Ago: now}
+			}
+			if now == 30*s {
+				before := a
+				a = leased(t, rule)
+				a.Moved(now)
+				take(now, &usage.Takes{Rows: before.keys.Buckets(now, before.number, func(string) bool { return true })})
+			}
+		}
+		one := min(float64(asked), 100*60+100) // bucket
+		if passed < 0.98*one || passed > one+1 {
+			t.Errorf("of %d events, %v pass, and %v of one bucket", asked, passed, one)
+		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/headgatepb"
 	"github.com/headgate/headgate/rpc/meshusage"
+	"github.com/headgate/headgate/rpc/questions"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )
@@ -94,6 +95,20 @@ var families = map[string]struct {
 		r := new(meshusage.Report)
 		err := meshusage.Decode(p, r)
 		return r, err
+	}},
+	"question": {questions.TypeURL, func() proto.Message { return new(headgatepb.Question) }, func(p *anypb.Any, _ int) (any, error) {
+		about := ""
+		_, err := questions.Answers{"key": func(_ context.Context, of []byte) (any, error) {
+			about = string(of)
+			return nil, nil
+		}}.Update(context.Background(), "h", p)
+		return about, err
+	}},
+	"answer": {rpc.TypeURL(new(headgatepb.Answer)), func() proto.Message { return new(headgatepb.Answer) }, func(p *anypb.Any, _ int) (any, error) {
+		var got map[string]any
+		says := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return p, nil })
+		err := questions.Ask(context.Background(), says, "me", "key", nil, &got)
+		return got, err
 	}},
 	"heard": {meshusage.HeardTypeURL, func() proto.Message { return new(headgatepb.Heard) }, func(p *anypb.Any, _ int) (any, error) {
 		return meshusage.DecodeHeard(p)
@@ -252,4 +267,42 @@ func (grantsAll) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb
 		answer.Value = append(answer.Value, unknown(1)...)
 	}
 	return answer, err
+}
+
+// A release that adds a field adds messages with that field to the testdata. So each field of
+// each message is in one of them.
+func TestEveryFieldIsInARecordedMessage(t *testing.T) {
+	has, all := map[protoreflect.FullName]bool{}, map[protoreflect.FullName]bool{}
+	var visit func(m protoreflect.Message)
+	visit = func(m protoreflect.Message) {
+		fields := m.Descriptor().Fields()
+		for i := range fields.Len() {
+			all[fields.Get(i).FullName()] = true
+		}
+		m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+			has[f.FullName()] = true
+			switch {
+			case f.Kind() != protoreflect.MessageKind:
+			case f.IsList():
+				for i := range v.List().Len() {
+					visit(v.List().Get(i).Message())
+				}
+			default:
+				visit(v.Message())
+			}
+			return true
+		})
+	}
+	for _, r := range records(t) {
+		m := families[r.Name].message()
+		if err := proto.Unmarshal(r.payload(t).Value, m); err != nil {
+			t.Fatal(err)
+		}
+		visit(m.ProtoReflect())
+	}
+	for name := range all {
+		if !has[name] {
+			t.Errorf("no message in testdata/release has %s: add one, and leave the others as they are", name)
+		}
+	}
 }
