@@ -48,8 +48,8 @@ func textOf(s *yarpcerrors.Status) string {
 	if text == context.DeadlineExceeded.Error() || text == context.Canceled.Error() {
 		return text // it says what the code says
 	}
-	if s.Code() == yarpcerrors.CodeDeadlineExceeded && strings.HasPrefix(text, "call to procedure ") {
-		return context.DeadlineExceeded.Error() // YARPC at the server was the first to miss the deadline
+	if s.Code() == yarpcerrors.CodeDeadlineExceeded && (strings.HasPrefix(text, "call to procedure ") || strings.HasPrefix(text, "stream terminated by ")) {
+		return context.DeadlineExceeded.Error() // YARPC or gRPC at the server was the first to miss the deadline
 	}
 	return s.Code().String() + ": " + text
 }
