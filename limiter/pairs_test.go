@@ -191,6 +191,49 @@ func TestABucketElsewhereThatAnswersAgainLacksWhatItMissedAlsoIfItGotTokensBack(
 	})
 }
 
+// A rule with many keys, each of which is used now and then, is compared by all of them: hosts forget a key soon after its
+// last use, and an operator would be told of those alone that are in use at the moment.
+func TestAMigrationIsComparedByKeysThatAreForgottenToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		under := func(mode dynamicconfig.Mode, limit rate.Limit) *dynamicconfig.Snapshot {
+			return configUnder(t, dynamicconfig.Rule{
+				Key: "k:*", Limit: limit, Burst: 10, IdleAfter: 20 * time.Second,
+				Migration: &dynamicconfig.Migration{From: "even", To: "elastic", Mode: mode},
+			})
+		}
+		g := limiter.NewGroup(under(dynamicconfig.ModeOldShadowNew, 10), 1, limiter.WithMigration(shadow.Migrator()))
+		want := func(when string, both int64) {
+			t.Helper()
+			driver.Of(g).Report(stage.Now())
+			got := map[string]stage.Divergence{}
+			g.Compared(func(rule string, d stage.Divergence) { got[rule] = d })
+			if len(got) > 1 || got["k:*"] != (stage.Divergence{Both: both}) {
+				t.Errorf("%s: %+v, want %d", when, got, both)
+			}
+		}
+		g.For("k:a").Allow()
+		g.For("k:b").AllowN(time.Now(), 2)
+		want("in use", 3)
+		for range 10 {
+			time.Sleep(5 * time.Second)
+			driver.Of(g).Report(stage.Now())
+		}
+		if n := len(g.Keys()); n != 0 {
+			t.Errorf("%d keys are in use", n)
+		}
+		want("forgotten", 3)
+		g.For("k:a").Allow()
+		want("used again", 4)
+		g.Configure(under(dynamicconfig.ModeOldShadowNew, 20))
+		g.For("k:a").Allow()
+		want("under another limit", 5)
+		g.Configure(under(dynamicconfig.ModeNewShadowOld, 20))
+		want("in another mode", 0)
+		g.For("k:b").Allow()
+		want("in another mode, after one", 1)
+	})
+}
+
 // What was compared in one mode says nothing of the next one: an operator would go on from it at once. The
 // counters, which only grow, have both.
 func TestEachModeOfAMigrationIsComparedByItself(t *testing.T) {

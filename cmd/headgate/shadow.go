@@ -41,9 +41,9 @@ func newShadowReport() *cobra.Command {
 		Use:   "report",
 		Short: "Say how the old and the new algorithm of each migration differ",
 		Long: `report says of each rule that changes its algorithm how many tokens the two answered
-differently, in which direction, and for which keys at which members, since the keys began to
-be used there, in the mode that the migration is in: each mode begins with nothing. The verdict is
-advance below 1% of at least 1,000 tokens, back above 5%, and else wait.`,
+differently, in which direction, and for which keys at which members. It counts since the
+migration came into its mode, or a member started; the list has the keys that are in use now.
+The verdict is advance below 1% of at least 1,000 tokens, back above 5%, and else wait.`,
 		Example: `  headgate shadow report --admin 10.0.0.7:7936`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

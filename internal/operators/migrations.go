@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // askCompared is the question how keys under migration differ.
@@ -21,7 +22,8 @@ const maxCompared = 10_000
 // ownCompared answers a member that asks how keys under migration differ.
 func (d *Desk) ownCompared(context.Context, []byte) (any, error) { return d.compared(), nil }
 
-// compared is how the keys of d under migration were answered, those first that differ most.
+// compared is how the keys of d under migration were answered, those first that differ most. The others, and
+// those that are not in use any more, are in one row for each rule, without a key.
 func (d *Desk) compared() []api.Compared {
 	limits, group := d.node.Limits().Current(), d.node.Group()
 	migrates := false
@@ -44,7 +46,17 @@ func (d *Desk) compared() []api.Compared {
 	slices.SortFunc(all, func(a, b api.Compared) int {
 		return cmp.Or(cmp.Compare(b.OnlyOld+b.OnlyNew, a.OnlyOld+a.OnlyNew), strings.Compare(a.Key, b.Key))
 	})
-	return all[:min(len(all), maxCompared)]
+	all = all[:min(len(all), maxCompared)]
+	listed := make(map[string]stage.Divergence) // by rule
+	for _, c := range all {
+		listed[c.Rule] = listed[c.Rule].Plus(c.Divergence)
+	}
+	group.Compared(func(rule string, of stage.Divergence) {
+		rest := of.Since(listed[rule])
+		rest = stage.Divergence{Both: max(rest.Both, 0), OnlyOld: max(rest.OnlyOld, 0), OnlyNew: max(rest.OnlyNew, 0), Neither: max(rest.Neither, 0), Skipped: max(rest.Skipped, 0)}
+		all = append(all, api.Compared{Divergence: rest, Rule: rule, Host: d.address})
+	})
+	return all
 }
 
 // compare asks all members.

@@ -280,6 +280,11 @@ func TestAMigrationIsJudged(t *testing.T) {
 		}, 0
 	}
 	s.must(t, 200, `"verdict":"wait","because":"28.93% of 1400 tokens were answered differently: elastic would reject 205 that even allows, and allow 200 that even rejects: but both admit about as much of each key`, "GET", "/v1/migrations", "")
+	// Keys that are not in use any more count, and are not listed.
+	s.Compare = func(context.Context) ([]Compared, int) {
+		return []Compared{{stage.Divergence{Both: 1990, OnlyOld: 10}, "", "orders:*", "here"}}, 0
+	}
+	s.must(t, 200, `"verdict":"advance","because":"0.50% of 2000 tokens were answered differently: elastic would reject 10 that even allows, and allow 0 that even rejects","keys":[]`, "GET", "/v1/migrations", "")
 	s.must(t, 400, "there is no mode", "POST", "/v1/migrations/step?rule=orders:*&mode=newest", "", "If-Match", `"1"`)
 	s.must(t, 404, "changes its algorithm", "POST", "/v1/migrations/step?rule=other&mode=new", "", "If-Match", `"1"`)
 	s.must(t, 201, "", "POST", "/v1/migrations/step?rule=orders:*&mode=new-shadow-old", "", "If-Match", `"1"`)
@@ -289,9 +294,16 @@ func TestAMigrationIsJudged(t *testing.T) {
 	}
 	for mode, want := range map[dynamicconfig.Mode]string{dynamicconfig.ModeDisabled: Wait, dynamicconfig.ModeOld: Advance, dynamicconfig.ModeNew: Advance} {
 		m := Migration{From: "even", To: "elastic"}
-		if m.judge(mode, 0); m.Verdict != want || m.Because == "" {
+		if m.judge(&dynamicconfig.Rule{Migration: &dynamicconfig.Migration{Mode: mode}}, 0); m.Verdict != want || m.Because == "" {
 			t.Errorf("%v: %+v", mode, m)
 		}
+	}
+}
+
+func TestAMigrationOfSlotsIsComparedInSlots(t *testing.T) {
+	m := Migration{Both: 10}
+	if m.judge(&dynamicconfig.Rule{InFlight: true, Migration: &dynamicconfig.Migration{Mode: dynamicconfig.ModeOldShadowNew}}, 0); !strings.HasPrefix(m.Because, "only 10 slots were") {
+		t.Error(m.Because)
 	}
 }
 

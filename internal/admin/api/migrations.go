@@ -23,7 +23,7 @@ import (
 type Compared struct {
 	stage.Divergence
 
-	Key  string `json:"key"`  // what is shown of it
+	Key  string `json:"key"`  // what is shown of it; empty for all keys together that are not in use any more
 	Rule string `json:"rule"` // its pattern
 	Host string `json:"host,omitempty"`
 }
@@ -39,8 +39,8 @@ type Migration struct {
 	Next string `json:"next,omitempty"`
 	Back string `json:"back,omitempty"`
 
-	// Both, OnlyOld, OnlyNew and Neither count, in tokens, what the old and the new limiter
-	// would have allowed, over all members, since the keys came to life there, in this Mode alone.
+	// Both, OnlyOld, OnlyNew and Neither count, in tokens or slots, what the old and the new limiter
+	// would have allowed, over all members, in this Mode alone.
 	Both    int64 `json:"both"`
 	OnlyOld int64 `json:"only_old"`
 	OnlyNew int64 `json:"only_new"`
@@ -103,7 +103,7 @@ func migration(rule *dynamicconfig.Rule, compared []Compared) Migration {
 		}
 		m.Both, m.OnlyOld, m.OnlyNew, m.Neither = m.Both+c.Both, m.OnlyOld+c.OnlyOld, m.OnlyNew+c.OnlyNew, m.Neither+c.Neither
 		more[c.Key] += c.OnlyNew - c.OnlyOld
-		if c.OnlyOld+c.OnlyNew > 0 {
+		if c.Key != "" && c.OnlyOld+c.OnlyNew > 0 {
 			m.Keys = append(m.Keys, c)
 		}
 	}
@@ -115,20 +115,24 @@ func migration(rule *dynamicconfig.Rule, compared []Compared) Migration {
 	for _, n := range more {
 		moved += max(n, -n)
 	}
-	m.judge(rule.Migration.Mode, moved)
+	m.judge(rule, moved)
 	return m
 }
 
 // judge sets the verdict. moved is by how much more or less the new algorithm admits of each
-// key, summed over keys.
-func (m *Migration) judge(mode dynamicconfig.Mode, moved int64) {
+// key, summed over keys. Those that are not in use any more are one.
+func (m *Migration) judge(rule *dynamicconfig.Rule, moved int64) {
+	mode, unit := rule.Migration.Mode, "tokens"
+	if rule.InFlight {
+		unit = "slots"
+	}
 	total := m.Both + m.OnlyOld + m.OnlyNew + m.Neither
 	differ, part := 0.0, 0.0
 	if total > 0 {
 		differ, part = float64(m.OnlyOld+m.OnlyNew)/float64(total), float64(moved)/float64(total)
 	}
-	how := fmt.Sprintf("%.2f%% of %d tokens were answered differently: %s would reject %d that %s allows, and allow %d that %[5]s rejects",
-		100*differ, total, m.To, m.OnlyOld, m.From, m.OnlyNew)
+	how := fmt.Sprintf("%.2f%% of %d %s were answered differently: %s would reject %d that %s allows, and allow %d that %[6]s rejects",
+		100*differ, total, unit, m.To, m.OnlyOld, m.From, m.OnlyNew)
 	switch {
 	case mode == dynamicconfig.ModeDisabled:
 		m.Verdict, m.Because = Wait, "the mode `disabled` lets everything pass, and compares nothing: go on to `old`"
@@ -137,7 +141,7 @@ func (m *Migration) judge(mode dynamicconfig.Mode, moved int64) {
 	case mode == dynamicconfig.ModeNew:
 		m.Verdict, m.Because = Advance, m.To+" decides alone: write `algorithm: "+m.To+"` in place of `migrate`"
 	case total < enoughCompared:
-		m.Verdict, m.Because = Wait, fmt.Sprintf("only %d tokens were compared in this mode so far, and %d are enough", total, enoughCompared)
+		m.Verdict, m.Because = Wait, fmt.Sprintf("only %d %s were compared in this mode so far, and %d are enough", total, unit, enoughCompared)
 	case differ > manyDiffer && part <= fewDiffer:
 		// Of a key over its limit, two algorithms refuse different events.
 		m.Verdict, m.Because = Wait, how+": but both admit about as much of each key. Look at the keys that differ; if they are over their limits, go on in spite of this"

@@ -43,6 +43,8 @@ type registry struct {
 
 	live []*Key   // protected by the Set's mu
 	idle idleKeys // protected by the Set's mu
+
+	compared compared // protected by the Set's mu
 }
 
 // Interval is the update interval in force.

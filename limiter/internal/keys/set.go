@@ -56,6 +56,7 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
 		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, Fell: s.Config.fell,
 	})
 	s.table = keytable.New[Key]()
+	s.compared = make(compared)
 	if s.seed = rand.Uint64(); c.Seed != nil {
 		s.seed = *c.Seed
 	}
@@ -104,6 +105,7 @@ func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
 	}
 	clear(s.live[len(live):])
 	s.live = live
+	s.compared.keep(snapshot.Rules())
 }
 
 // SetHosts sets how many hosts there are; less than 1 counts as 1.

@@ -151,7 +151,9 @@ func (st *State) touch() {
 // time. The Set's mu is held.
 func (st *State) countDivergence() {
 	if m := st.Migration(); m != nil {
-		st.rule.usage.Diverged(m.Diverged())
+		d := m.Diverged()
+		st.rule.usage.Diverged(d)
+		st.rule.of.set.compared.add(st.rule.Rule, d)
 	}
 }
 
