@@ -131,7 +131,7 @@ func (g *Group) Counts(f func(c Count)) {
 // Compared calls f with each rule whose migration has compared something in its mode, and with how the
 // two sides answered for all of its keys, those that are not in use any more too. It lags by an update
 // interval. f must be short, and must not use g.
-func (g *Group) Compared(f func(rule string, d stage.Divergence)) { g.keys().Compared(f) }
+func (g *Group) Compared(f func(rule string, d stage.Divergence)) { keys.Compared(g.keys(), f) }
 
 // Others returns how many other keys than key the rule of key has on this host: keys in use,
 // and idle keys that count for max_keys until idle_after is over. placed says that key is one

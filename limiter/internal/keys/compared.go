@@ -41,9 +41,9 @@ func (c compared) keep(rules []dynamicconfig.Rule) {
 	maps.DeleteFunc(c, func(s step, _ stage.Divergence) bool { return !now[s] })
 }
 
-// Compared calls f with each rule whose migration has compared something in its mode, as the
+// Compared calls f with each rule of s whose migration has compared something in its mode, as the
 // latest report has found it.
-func (s *Set) Compared(f func(rule string, d stage.Divergence)) {
+func Compared(s *Set, f func(rule string, d stage.Divergence)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
