@@ -188,6 +188,39 @@ func TestListenersHearOfFallbacks(t *testing.T) {
 	}
 }
 
+// An answer to a report that was overtaken brings no grant into force, so the key stays in its fallback.
+func TestAKeyLeavesItsFallbackOnce(t *testing.T) {
+	rule := weighted(100)
+	rule.IdleAfter = time.Hour
+	var heard ear
+	g := NewGroup(snapshot(t, rule), 1, WithListener(heard.hear), reportsEarly)
+	k, now := g.For("k"), second
+	report := func() []*report.Batch {
+		allowAt(k, now, 1)
+		now += 2 * second
+		return g.Manual().Report(now)
+	}
+	granted(t, g, now, report(), 1, 10)
+	now += 120 * second
+	first, second := report(), report()
+	for i, want := range [][]EventKind{{EventFallbackEntered}, nil, {EventFallbackLeft}} {
+		if i > 0 {
+			granted(t, g, now, [][]*batch{first, second}[i-1], 1, 10)
+		}
+		var got []EventKind
+		drain(g)
+		for _, event := range heard.heard {
+			if event.Kind >= EventFallbackEntered {
+				got = append(got, event.Kind)
+			}
+		}
+		heard.heard = nil
+		if !slices.Equal(got, want) {
+			t.Errorf("after %d answers: %v, want %v", i, got, want)
+		}
+	}
+}
+
 // Listeners hear no more of the fallback of a key that was removed, or whose rule has changed: the
 // key has it no more.
 func TestAKeyDoesNotLeaveItsFallbackOnceItIsGone(t *testing.T) {

@@ -53,7 +53,7 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
 	s.metrics = usage.New(c.Scope)
 	s.hub = remote.NewHub(remote.HubConfig{
 		Log: c.Log, Background: c.Background, Charges: c.Charges,
-		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, Fell: s.Config.fell,
+		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, Fell: s.fell,
 	})
 	s.table = keytable.New[Key]()
 	s.compared = make(compared)
@@ -251,12 +251,6 @@ func (s *Set) Trace(name string, on bool) bool {
 
 // Traces are the decisions about the keys that Trace names.
 func (s *Set) Traces() *tracing.Traces { return &s.traces }
-
-// fell tells that p has entered or left its fallback.
-func (s *Set) fell(now stage.Instant, p *report.Subject) {
-	_, entered := p.Part().Fallen()
-	s.Config.fell(now, p.Common(), entered)
-}
 
 // eachLocked calls f for all parts of live keys.
 func (s *Set) eachLocked(f func(p *report.Subject)) {

@@ -40,7 +40,7 @@ func newHost(t testing.TB, limit rate.Limit, traits dynamicconfig.Traits, hosts 
 	interval := func() time.Duration { return time.Second }
 	h.Reporter = New(Config{
 		Interval: interval, Timeout: func() time.Duration { return time.Second / 2 },
-		Fell: func(stage.Instant, *Subject) {}, Successor: h.successor, Rand: rand.New(rand.NewPCG(1, 1)),
+		Fell: func(stage.Instant, *share.Base, bool) {}, Successor: h.successor, Rand: rand.New(rand.NewPCG(1, 1)),
 	})
 	return h
 }

@@ -24,7 +24,7 @@ type Reporter struct {
 	next    stage.Instant     // when the next regular round is expected
 
 	timeout   func() time.Duration
-	fell      func(now stage.Instant, s *Subject)
+	fell      func(now stage.Instant, part *share.Base, entered bool)
 	successor func(key, algorithm string) *Subject
 }
 
@@ -34,8 +34,8 @@ type Config struct {
 	// take to answer. They may change.
 	Interval, Timeout func() time.Duration
 
-	// Fell is called when s has entered or left its fallback.
-	Fell func(now stage.Instant, s *Subject)
+	// Fell is called when a part has entered or left its fallback.
+	Fell func(now stage.Instant, part *share.Base, entered bool)
 
 	// Successor finds the Subject that a key has now under an algorithm; nil if there is
 	// none. It is safe for concurrent use.
@@ -118,7 +118,7 @@ func (r *Reporter) refresh(now stage.Instant, s *Subject, hosts int) {
 		_, before := s.Part().Fallen()
 		s.Part().Steer(now, hosts)
 		if _, fallen := s.Part().Fallen(); fallen != before { // under auto, the host asks first
-			r.fell(now, s)
+			r.fell(now, s.Common(), fallen)
 		}
 	}
 }
@@ -286,7 +286,9 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 			}
 		}
 		if back && !s.pulse.retired {
-			r.fell(now, s)
+			if _, fallen := s.Part().Fallen(); !fallen { // else the grant is not in force
+				r.fell(now, c, false)
+			}
 		}
 	}
 	r.early.observe(now, effects)
