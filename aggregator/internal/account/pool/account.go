@@ -86,9 +86,7 @@ func (k *holdings) tune(c *account.Config) {
 const shortBelow = 0.1
 
 const (
-	silence = algorithm.Silence
-
-	// forgotten is after how many its row goes.
+	// forgotten is after how many intervals the row of a silent host goes.
 	forgotten = 10
 
 	// recent is for how many seconds back a host is charged that held
@@ -294,14 +292,14 @@ func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r 
 	}
 	passed := k.past.Passed(row.last, now, k.limit)
 	left = float64(row.lent) + row.weight*passed - part*r.Allowed
-	if since > silence*seconds(k.interval) && !k.past.SlowAt(now) { // it was taken for dead
+	if since > algorithm.Silence*seconds(k.interval) && !k.past.SlowAt(now) { // it was taken for dead
 		// Expire may not have taken back what was lent yet.
 		starter := float64(row.starter())
 		left = upper(float64(row.lent)-r.Allowed, -upper(k.ungranted(now, limit, r), lower(r.Allowed, starter)))
 		// Events use no more than the grant had, and a little that the host has saved up.
 		// What is more than that was charged, and is owed.
 		more := r.Allowed - float64(row.lent) - starter - lower(r.Has, 1)*passed
-		if r.Has > 0 && more > keep {
+		if r.Has > 0 && more > algorithm.Keep {
 			left -= more
 		}
 	}
@@ -316,7 +314,9 @@ func (k *Account) Expire(now time.Duration, gone func(host uint32)) {
 }
 
 // dead is after how long a silent host is taken for dead.
-func (k *holdings) dead() time.Duration { return time.Duration(silence * float64(k.interval)) }
+func (k *holdings) dead() time.Duration {
+	return time.Duration(algorithm.Silence * float64(k.interval))
+}
 
 // sweeps reports whether expire has something to do: it looks at all rows, a few times an
 // interval.

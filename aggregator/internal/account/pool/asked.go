@@ -34,7 +34,7 @@ import (
 //
 //   - Loans: at most mostLent·B. The pool fills up beside what a host has spent of its
 //     loans, as it says when it asks. A host has one ask for a loan under way at a time.
-//   - Saved rates: at most L·Horizon, or keep events for each host that has less. A
+//   - Saved rates: at most L·Horizon, or algorithm.Keep events for each host that has less. A
 //     host with a rate has fewest events in T, so there are at most L·T/fewest of them;
 //     and no more than 1.75·T of the limit.
 //
@@ -176,7 +176,7 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 	k.pool -= lent
 	return account.Grant{
 		Weight: row.weight,
-		Burst:  lower(lent+upper(rate*seconds(p.Horizon), keep*cost), upper(limit.Burst, 1)),
+		Burst:  lower(lent+upper(rate*seconds(p.Horizon), algorithm.Keep*cost), upper(limit.Burst, 1)),
 		Tokens: lower(lent, limit.Burst),
 		Used:   k.aside(row, fair, limit),
 	}

@@ -466,8 +466,8 @@ func TestAskingHostsKeepTheLimit(t *testing.T) {
 // overshoot is what asked's documentation derives.
 func overshoot(limit algorithm.Limit, interval time.Duration) float64 {
 	t := interval.Seconds()
-	saved := usual.Horizon.Seconds()*limit.Rate + keep*limit.Rate*t/fewest
-	return mostLent*limit.Burst + math.Min(saved, silence*t*limit.Rate) + keep
+	saved := usual.Horizon.Seconds()*limit.Rate + algorithm.Keep*limit.Rate*t/fewest
+	return mostLent*limit.Burst + math.Min(saved, algorithm.Silence*t*limit.Rate) + algorithm.Keep
 }
 
 func TestAskedIsSane(t *testing.T) {

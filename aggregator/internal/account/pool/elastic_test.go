@@ -195,7 +195,7 @@ func TestElasticFreesWhatSilentHostsHold(t *testing.T) {
 		var dead elasticHost
 		dead.report(k, time.Duration(i)*interval/5, limit, 10+i, 50)
 	}
-	after := time.Duration(silence * float64(interval))
+	after := time.Duration(algorithm.Silence * float64(interval))
 	for now := (hosts - 1) * interval / 5; now < 4*interval+after; now += interval / 10 {
 		alive.use(now, 10)
 		alive.report(k, now, limit, 2, 10)

@@ -17,8 +17,6 @@ const (
 	// headroom is the rate of a host in relation to its demand, when there is enough
 	// for all: so that noise does not make it report early.
 	headroom = 1.1
-
-	keep = algorithm.Keep
 )
 
 // grant decides what row's host may do. All sums are without its grant. Saved is what
@@ -32,11 +30,11 @@ func (k *holdings) grant(row *row, limit algorithm.Limit, saved, cost float64) a
 	// Tokens are for what the rate does not cover, for chance, and for the next two
 	// events of a host that has none yet.
 	free := upper(k.pool, 0)
-	need := upper(wants-rate, 0)*horizon + math.Sqrt(wants*horizon*cost) + keep*cost
+	need := upper(wants-rate, 0)*horizon + math.Sqrt(wants*horizon*cost) + algorithm.Keep*cost
 	lent := upper(lower(lower(free, need), mostLent*limit.Burst-k.lent), 0)
-	if free < keep*cost && wants > 0 {
+	if free < algorithm.Keep*cost && wants > 0 {
 		// A host with few events saves its rate up until it is worth one.
-		lent = upper(lent, lower(saved, keep*cost))
+		lent = upper(lent, lower(saved, algorithm.Keep*cost))
 	}
 	row.lent = sum.Grains(lent)
 	row.unspent = row.lent + sum.Grains(lower(free, k.starter(limit, cost)))
@@ -47,7 +45,7 @@ func (k *holdings) grant(row *row, limit algorithm.Limit, saved, cost float64) a
 	tokens := float64(row.unspent)
 	return account.Grant{
 		Weight: row.weight,
-		Burst:  lower(upper(tokens+rate*horizon, keep*cost), upper(limit.Burst, 1)),
+		Burst:  lower(upper(tokens+rate*horizon, algorithm.Keep*cost), upper(limit.Burst, 1)),
 		Tokens: lower(tokens, limit.Burst),
 	}
 }

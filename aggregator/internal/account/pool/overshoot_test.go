@@ -179,7 +179,7 @@ func TestHundredsOfHostsThatJoinAtOnce(t *testing.T) {
 		if c.most > most {
 			t.Errorf("%d hosts use %v at once, of at most %v", hosts, c.most, most)
 		}
-		if c.most < most-float64(hosts)-keep {
+		if c.most < most-float64(hosts)-algorithm.Keep {
 			t.Errorf("%d hosts use %v at once, of at most %v: this test does not try hard enough", hosts, c.most, most)
 		}
 	}

@@ -71,12 +71,10 @@ func (k *holdings) charge(now time.Duration) {
 		silent = math.MaxInt64
 	}
 	for _, row := range k.rows.All {
-		if now-row.last >= silent {
-			continue
+		if now-row.last < silent {
+			k.pool -= float64(row.starter())
+			k.hold(row, row.unspent, row.unspent)
 		}
-		starter := row.starter()
-		k.hold(row, row.unspent, row.unspent)
-		k.pool -= float64(starter)
 	}
 }
 

@@ -65,7 +65,7 @@ func (k *asked) expectLoans(now time.Duration) {
 
 // new reports whether the key came here lately, and may have had another owner before.
 func (k *asked) new(now time.Duration) bool {
-	return k.begun() && k.learns != fresh && seconds(now-k.since) <= silence*seconds(k.interval)
+	return k.begun() && k.learns != fresh && seconds(now-k.since) <= algorithm.Silence*seconds(k.interval)
 }
 
 // takeOver notes that the earlier owner hands the key over, before the pool is lowered to

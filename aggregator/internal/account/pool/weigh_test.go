@@ -165,7 +165,7 @@ func TestParametersChangeLive(t *testing.T) {
 		}
 	}
 	rounds(0)
-	if want := 50 + math.Sqrt(40*0.2) + keep; math.Abs(g.Tokens-want) > 1e-5 {
+	if want := 50 + math.Sqrt(40*0.2) + algorithm.Keep; math.Abs(g.Tokens-want) > 1e-5 {
 		t.Fatalf("%v tokens, and half of the burst is lent twice", g.Tokens)
 	}
 	a, err := algorithm.Builtin().Build(algorithm.NameElastic, map[string]string{"overcommit": "0.25", "horizon": "1s"})
@@ -173,7 +173,7 @@ func TestParametersChangeLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	k.Configure(10*interval, under(a))
-	if rounds(10 * interval); math.Abs(g.Tokens-25-math.Sqrt(40)-keep) > 1e-5 || k.Hosts() != 1 {
+	if rounds(10 * interval); math.Abs(g.Tokens-25-math.Sqrt(40)-algorithm.Keep) > 1e-5 || k.Hosts() != 1 {
 		t.Errorf("%v tokens of %d hosts, and a quarter of the burst is lent twice", g.Tokens, k.Hosts())
 	}
 }

@@ -57,8 +57,8 @@ func (k *weighed) goesOn(now time.Duration, limit algorithm.Limit, host uint32, 
 	r.Elsewhere = elsewhere
 }
 
-// partOf is the part of the limit that the weigher gives host, which says r; false if host is new
-// and has not been weighed yet.
+// partOf is the part of the limit that the weigher gives host, which says r; false if host has
+// neither been weighed nor had a grant yet.
 func (k *weighed) partOf(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (part float64, known bool) {
 	if !(rounded(r.Wants, limit) > 0 && limit.Rate > 0) {
 		return 0, true
@@ -67,7 +67,8 @@ func (k *weighed) partOf(now time.Duration, limit algorithm.Limit, host uint32, 
 		k.divide(now, limit, host, r)
 	}
 	part, known = k.kept.Part(host)
-	return part, known || k.granted(host)
+	i := k.rows.FindAt(k.found, host)
+	return part, known || i != rowset.None && k.rows.At(i).heard
 }
 
 // divide weighs all hosts, and the one that says r now.
@@ -79,12 +80,6 @@ func (k *weighed) divide(now time.Duration, limit algorithm.Limit, says uint32, 
 	}
 	k.kept.Add(says, algorithm.Demand{Wants: rounded(r.Wants, limit), Has: r.Has, Clients: 1})
 	k.kept.Divide(now, limit.Rate)
-}
-
-// granted reports whether host has had a grant of this account.
-func (k *weighed) granted(host uint32) bool {
-	i := k.rows.FindAt(k.found, host)
-	return i != rowset.None && k.rows.At(i).heard
 }
 
 // rounded is what a row has of wants.
