@@ -65,7 +65,7 @@ func NewHub(c HubConfig) *Hub {
 func (h *Hub) Links(remotes map[string]stage.Remote) map[string]*Link {
 	links := make(map[string]*Link, len(remotes))
 	for algorithm, remote := range remotes {
-		links[algorithm] = newLink(algorithm, remote, h)
+		links[algorithm] = &Link{remote, algorithm, h}
 	}
 	return links
 }

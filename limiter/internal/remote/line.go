@@ -56,11 +56,6 @@ type Link struct {
 	host   services
 }
 
-// newLink returns the Link of host to remote, which is asked under an algorithm.
-func newLink(algorithm string, remote stage.Remote, host services) *Link {
-	return &Link{remote, algorithm, host}
-}
-
 // line asks a Remote for the key of a Rate, and notes whether that answers.
 type line struct {
 	counted
