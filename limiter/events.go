@@ -51,7 +51,8 @@ const (
 	EventNoBucket
 	// EventCreated is a key that came to life.
 	EventCreated
-	// EventRemoved is a key that was forgotten.
+	// EventRemoved is a key that was forgotten. What is decided about an event that was under way then
+	// may come after it.
 	EventRemoved
 	// EventFallbackEntered is a key whose grant has run out, or whose bucket
 	// elsewhere does not answer; under Auto, one without a grant whose owner does not
