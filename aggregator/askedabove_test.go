@@ -146,3 +146,19 @@ func TestAKeyInDebtThatNobodyWantsIsForgotten(t *testing.T) {
 		}
 	}
 }
+
+// The first ask for a key comes before the cluster above has leased anything, and the next one long
+// after that. The pool has filled meanwhile.
+func TestAPoolFillsFromTheLeaseOn(t *testing.T) {
+	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
+		a := below(t, dynamicconfig.Rule{Algorithm: name, Burst: 100})
+		ask := func(at time.Duration) usage.Took {
+			return took(t, a, at, usage.Take{Tokens: 1, Auto: name == algorithm.NameAuto})
+		}
+		ask(0)
+		answered(t, a, s/10, lease(100))
+		if got := ask(2 * s); !got.OK {
+			t.Errorf("%s: two seconds after a lease of 100/s the owner answers %+v", name, got)
+		}
+	}
+}

@@ -69,6 +69,7 @@ type belowMachine struct {
 	gone, slow time.Duration // until when no claim arrives, and by how much answers come late
 
 	all     oneBucket // what passes in both clusters
+	granted bool      // under auto, at some time
 	largest float64   // event
 	cut     time.Duration
 	before  dynamicconfig.Rule // the limit that may still be in force until cut
@@ -191,6 +192,7 @@ func (m *belowMachine) report(c *lower) {
 			u.Wants = []float64{(c.allowed + c.rejected) / apart.Seconds()}
 		}
 		g := step(m.tb, c.a, m.now, "h", u)
+		m.granted = true
 		if i > 0 || m.asks() || g.Lease[0] == 0 {
 			continue
 		}
@@ -241,9 +243,12 @@ func (m *belowMachine) pass(d time.Duration) {
 // allowance is how much more than the limit may pass.
 func (m *belowMachine) allowance() float64 {
 	limit, burst := max(float64(m.rule.Limit), float64(m.before.Limit)), max(m.rule.Burst, m.before.Burst)
-	more := burst + 6*m.largest + 1
-	if !m.asks() {
-		more += algorithm.Elastic{}.Overshoot(algorithm.Limit{Rate: limit, Burst: burst}, 2, apart) + limit*apart.Seconds()
+	more, over := burst+6*m.largest+1, algorithm.Elastic{}.Overshoot(algorithm.Limit{Rate: limit, Burst: burst}, 2, apart)
+	switch {
+	case !m.asks():
+		return more + over + limit*apart.Seconds()
+	case m.granted: // hosts give back rates that they have not used
+		return more + over
 	}
 	return more
 }

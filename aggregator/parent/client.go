@@ -133,6 +133,7 @@ func (c *Client) Hear(now time.Duration, asked *claims.Claims, leases *claims.Le
 				answer = leases.Rows[i]
 			}
 			l.hear(now, asked.Rows[i].Keep, answer)
+			l.Heard(now)
 		}
 		l.Lock.Unlock()
 	}

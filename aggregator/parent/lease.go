@@ -39,11 +39,14 @@ type Lease struct {
 	keeps time.Duration
 }
 
-// Key is a key whose capacity comes from the cluster above. Its Text and Lock do not change.
+// Key is a key whose capacity comes from the cluster above. All but its Account do not change.
 type Key struct {
 	Text    string
 	Account account.Account
 	Lock    Locker // guards the key
+
+	// Heard is called with the lock held when another amount may be leased from now on.
+	Heard func(now time.Duration)
 }
 
 // Locker locks a key for what happens at now. Lock returns now, or the time of what had

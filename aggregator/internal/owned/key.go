@@ -209,6 +209,14 @@ func (k *Key) left(now time.Duration) (row usage.Take, ok bool) {
 	return row, !full || p.Hosts() > 0
 }
 
+// heard has the pool of k fill by what the cluster above leases from now on: an ask that comes
+// next would count the time until then by what it leased before.
+func (k *Key) heard(now time.Duration) {
+	if p, ok := k.pool(); ok && k.Rule != nil {
+		p.Left(now, k.Limit(k.Part(now)))
+	}
+}
+
 // Keeps reports whether k's account is worth keeping at now though it knows no host.
 // Without a rule, it is kept for as long as lately, and until it would be full under the latest rule.
 func (k *Key) Keeps(now, lately time.Duration) bool {

@@ -146,7 +146,7 @@ func (ks *Keys) arrive(now time.Duration, sh *Shard, s *rules.Settings, named st
 // it has none any more, Key.Adopt takes it away.
 func (ks *Keys) raise(now time.Duration, sh *Shard, b *Map, k *Key) {
 	if k.Rule != nil && k.Rule.Parent && k.Above == nil {
-		k.Above = ks.Parent.Raise(now, parent.Key{Text: k.text, Account: k.Account, Lock: sh}, k.Rule, k.Settings.Shadows(k.Rule, b.Algorithm()), k.Settings.Accounts.Interval)
+		k.Above = ks.Parent.Raise(now, parent.Key{Text: k.text, Account: k.Account, Lock: sh, Heard: k.heard}, k.Rule, k.Settings.Shadows(k.Rule, b.Algorithm()), k.Settings.Accounts.Interval)
 	}
 }
 
