@@ -188,6 +188,39 @@ func TestListenersHearOfFallbacks(t *testing.T) {
 	}
 }
 
+// A lease may have ended when the hosts or the rules change, before a report finds that. Listeners hear
+// of that fallback, too.
+func TestListenersHearOfALeaseThatEndsBeforeAChange(t *testing.T) {
+	rule := weighted(100)
+	rule.IdleAfter = time.Hour
+	rules := snapshot(t, rule)
+	for name, change := range map[string]func(g *Group, now stage.Instant){
+		"hosts": func(g *Group, now stage.Instant) { g.keys().SetHosts(now, 2) },
+		"rules": func(g *Group, now stage.Instant) { g.Manual().Configure(now, rules) },
+	} {
+		var heard ear
+		g := NewGroup(rules, 1, WithListener(heard.hear))
+		k, now := g.For("k"), second
+		allowAt(k, now, 1)
+		now += second
+		granted(t, g, now, g.Manual().Report(now), 1, 10)
+		now += 120 * second
+		change(g, now)
+		allowAt(k, now, 1)
+		granted(t, g, now, g.Manual().Report(now), 1, 10)
+		var got []EventKind
+		drain(g)
+		for _, event := range heard.heard {
+			if event.Kind >= EventFallbackEntered {
+				got = append(got, event.Kind)
+			}
+		}
+		if !slices.Equal(got, []EventKind{EventFallbackEntered, EventFallbackLeft}) {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
 // An answer to a report that was overtaken brings no grant into force, so the key stays in its fallback.
 func TestAKeyLeavesItsFallbackOnce(t *testing.T) {
 	rule := weighted(100)

@@ -92,6 +92,23 @@ func TestNoMoreGoesBackToARateLimiterThanWasTaken(t *testing.T) {
 	})
 }
 
+// A *rate.Limiter without a limit gives events no tokens, so none come back once it has a limit.
+func TestNothingGoesBackToARateLimiterThatHadNoLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		of := rate.NewLimiter(rate.Inf, 50)
+		l := limiter.FromRate(of)
+		canceled, settled, reserved := l.Take(t.Context(), 30, 0), l.Take(t.Context(), 30, 0), l.ReserveN(time.Now(), 30)
+		of.SetLimit(1)
+		of.AllowN(time.Now(), 50)
+		canceled.Cancel()
+		settled.Settle(10)
+		reserved.Cancel()
+		if got := of.Tokens(); got > 0 {
+			t.Errorf("%v tokens are there after 50 of 50", got)
+		}
+	})
+}
+
 // The times of a *rate.Limiter's reservations are whole nanoseconds, in which a fast one fills in a
 // part of a token. That costs the holder of a cancelled reservation no token.
 func TestACancelGivesAFastRateLimiterWhatNobodyReservedOnTop(t *testing.T) {

@@ -23,7 +23,8 @@ type Status struct {
 	// Shares has the limiter, or the old and the new one of a migration.
 	// It is empty for keys that are not limited by themselves.
 	Shares []ShareStatus
-	// Divergence is how the two answered while both were asked, since the key is in this mode.
+	// Divergence is how the two answered while both were asked, since the key is in this mode
+	// of this rule.
 	Divergence stage.Divergence
 }
 

@@ -234,6 +234,46 @@ func TestAMigrationIsComparedByKeysThatAreForgottenToo(t *testing.T) {
 	})
 }
 
+// What was compared under one rule says nothing of another rule that the key has then, and tokens say nothing of slots.
+func TestEachRuleIsComparedByItself(t *testing.T) {
+	for name, next := range map[string]dynamicconfig.Rule{
+		"another rule": {Key: "k", Limit: 1000},
+		"slots":        {Key: "*", Limit: 10, InFlight: true, Lease: 10 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			under := func(rules ...dynamicconfig.Rule) *dynamicconfig.Snapshot {
+				for i := range rules {
+					rules[i].Migration = &dynamicconfig.Migration{From: "static", To: "fair-share", Mode: dynamicconfig.ModeOldShadowNew}
+				}
+				s, err := dynamicconfig.Config{Rules: rules}.Snapshot()
+				if err != nil {
+					t.Fatal(err)
+				}
+				return s
+			}
+			g := limiter.NewGroup(under(dynamicconfig.Rule{Key: "*", Limit: 100}), 1, limiter.WithMigration(shadow.Migrator()))
+			g.For("k").AllowN(time.Now(), 50)
+			driver.Of(g).Report(stage.Now())
+			g.Configure(under(next))
+			if release, ok := g.For("k").TryAcquire(1); ok {
+				release()
+			} else {
+				g.For("k").Allow()
+			}
+			driver.Of(g).Report(stage.Now())
+			want := stage.Divergence{Both: 1}
+			if st, _ := g.Inspect("k"); st.Divergence != want {
+				t.Errorf("%s: the key has %+v", name, st.Divergence)
+			}
+			g.Compared(func(_ string, d stage.Divergence) {
+				if d != want {
+					t.Errorf("%s: the rule has %+v", name, d)
+				}
+			})
+		})
+	}
+}
+
 // What was compared in one mode says nothing of the next one: an operator would go on from it at once. The
 // counters, which only grow, have both.
 func TestEachModeOfAMigrationIsComparedByItself(t *testing.T) {

@@ -44,7 +44,9 @@ func (f Stage) Take(_ context.Context, r stage.Request) (v stage.Verdict, receip
 		}
 	}
 	if r.Kind == stage.Take {
-		v.Left = f.tokens(t)
+		if v.Left = f.tokens(t); math.IsInf(v.Left, 1) {
+			receipt = stage.Receipt{} // no tokens were taken, and l would give some back once it has a limit
+		}
 	}
 	return v, receipt
 }

@@ -179,19 +179,20 @@ func (c *Change) decide(tokens float64) {
 // they can.
 func (c *Change) migrate(tokens float64) bool {
 	next, now, migrator := &c.Next, c.old.now, c.builder.Migrator
-	first, second, mode := next.pair[0], next.pair[1], next.plan.Rule.Migration.Mode
+	first, second, rule := next.pair[0], next.pair[1], next.plan.Rule
+	mode := rule.Migration.Mode
 	m, of, inFlight := c.old.migration, [2]share.Part{first.Part(), second.Part()}, first.Slots() != nil
 	switch {
 	case m != nil && m.of == of:
-		m.set(now, mode)
+		m.follow(now, rule)
 	case inFlight && migrator.Slots != nil:
-		m = &migration{of: of, mode: mode, slots: migrator.Slots(first.Slots(), second.Slots(), mode)}
+		m = &migration{of: of, mode: mode, rule: rule.Key, slots: migrator.Slots(first.Slots(), second.Slots(), mode)}
 	case !inFlight && migrator.Stages != nil:
-		m = &migration{of: of, mode: mode, stages: migrator.Stages(now, stageOf(first), stageOf(second), mode, c.builder.Hub.Background)}
+		m = &migration{of: of, mode: mode, rule: rule.Key, stages: migrator.Stages(now, stageOf(first), stageOf(second), mode, c.builder.Hub.Background)}
 	default:
 		return false
 	}
-	m.bypass(next.plan.Rule.Bypassed())
+	m.bypass(rule.Bypassed())
 	if next.migration = m; inFlight {
 		next.Slots = m.slots
 		return true

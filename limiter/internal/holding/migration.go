@@ -19,7 +19,8 @@ type migration struct {
 	counted stage.Divergence // by Diverged
 
 	mode   dynamicconfig.Mode
-	before stage.Divergence // what was counted in earlier modes
+	rule   string           // its key
+	before stage.Divergence // what was counted in earlier modes, and under other rules
 
 	// While bypassed is true, an override lets all slots be taken, and neither part answers:
 	// shown is what was counted before, and skipped what was counted under earlier bypasses.
@@ -27,15 +28,16 @@ type migration struct {
 	shown, skipped stage.Divergence
 }
 
-// set puts mode in force.
-func (m *migration) set(now stage.Instant, mode dynamicconfig.Mode) {
+// follow puts the mode of rule in force. Under another mode, or another rule, the comparison begins again.
+func (m *migration) follow(now stage.Instant, rule *dynamicconfig.Rule) {
+	mode := rule.Migration.Mode
 	if m.slots != nil {
 		m.slots.SetMode(mode)
 	} else {
 		m.stages.SetMode(now, mode)
 	}
-	if m.mode != mode {
-		m.mode, m.before = mode, m.divergence()
+	if m.mode != mode || m.rule != rule.Key {
+		m.mode, m.rule, m.before = mode, rule.Key, m.divergence()
 	}
 }
 
@@ -71,8 +73,8 @@ func (m *migration) bypass(on bool) {
 // Migration is how h's rule goes from one algorithm to another; nil if it does not.
 func (h *Holding) Migration() *migration { return h.migration }
 
-// Divergence is how the two sides answered in the mode in force. What was compared in an earlier
-// mode says nothing of this one. A nil migration has none.
+// Divergence is how the two sides answered in the mode in force, under the rule in force. What was
+// compared before says nothing of these. A nil migration has none.
 func (m *migration) Divergence() stage.Divergence {
 	if m == nil {
 		return stage.Divergence{}

@@ -13,16 +13,19 @@ import (
 // is not used any more keeps no counts of its own.
 type compared map[step]stage.Divergence
 
-// step is one mode of the migration of one rule.
+// step is one mode of the migration of one rule. Tokens and slots are not added up.
 type step struct {
-	rule string
+	rule     string
+	inFlight bool
 	dynamicconfig.Migration
 }
+
+func stepOf(rule *dynamicconfig.Rule) step { return step{rule.Key, rule.InFlight, *rule.Migration} }
 
 // add counts d for a rule that migrates.
 func (c compared) add(rule *dynamicconfig.Rule, d stage.Divergence) {
 	if d != (stage.Divergence{}) {
-		at := step{rule.Key, *rule.Migration}
+		at := stepOf(rule)
 		c[at] = c[at].Plus(d)
 	}
 }
@@ -34,8 +37,8 @@ func (c compared) keep(rules []dynamicconfig.Rule) {
 	}
 	now := make(map[step]bool)
 	for i := range rules {
-		if m := rules[i].Migration; m != nil {
-			now[step{rules[i].Key, *m}] = true
+		if rules[i].Migration != nil {
+			now[stepOf(&rules[i])] = true
 		}
 	}
 	maps.DeleteFunc(c, func(s step, _ stage.Divergence) bool { return !now[s] })

@@ -225,7 +225,12 @@ func (r *registry) rebuildLocked(now stage.Instant, k *Key, st *State, set *sett
 		r.dropLocked(now, k)
 		return false
 	}
-	r.build(now, k, st, set, rule, r.common(now, k, rule))
+	build := func() { r.build(now, k, st, set, rule, r.common(now, k, rule)) }
+	for _, p := range st.Subjects() {
+		inner := build
+		build = func() { r.reporter.Telling(now, p, inner) }
+	}
+	build()
 	return true
 }
 

@@ -117,7 +117,9 @@ func (s *Set) SetHosts(now stage.Instant, hosts int) {
 		return
 	}
 	s.publish(&settings{rules: s.settings.Load().rules, hosts: hosts})
-	s.eachLocked(func(p *report.Subject) { p.Part().Steer(now, hosts) })
+	s.eachLocked(func(p *report.Subject) {
+		s.reporter.Telling(now, p, func() { p.Part().Steer(now, hosts) })
+	})
 }
 
 // Introduce has every key that reports early do so soon.

@@ -111,15 +111,22 @@ func (r *Reporter) round(now stage.Instant, early bool) *Round {
 	}
 }
 
-// refresh puts the fallback in force if the lease of s has ended: the tokens that a
+// refresh puts the fallback in force, and tells so, if the lease of s has ended: the tokens that a
 // report is about are those that decide.
 func (r *Reporter) refresh(now stage.Instant, s *Subject, hosts int) {
 	if s.Stale(now) {
-		_, before := s.Part().Fallen()
-		s.Part().Steer(now, hosts)
-		if _, fallen := s.Part().Fallen(); fallen != before { // under auto, the host asks first
-			r.fell(now, s.Common(), fallen)
-		}
+		r.Telling(now, s, func() { s.Part().Steer(now, hosts) })
+	}
+}
+
+// Telling has steer steer s, and tells of what that finds: the lease of s has ended, or a grant
+// is in force.
+func (r *Reporter) Telling(now stage.Instant, s *Subject, steer func()) {
+	stale, part := s.Stale(now), s.Part()
+	_, before := part.Fallen()
+	steer()
+	if _, fallen := part.Fallen(); stale && fallen != before && s.Part() == part { // under auto, the host asks first
+		r.fell(now, s.Common(), fallen)
 	}
 }
 
