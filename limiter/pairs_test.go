@@ -331,3 +331,29 @@ func TestEachModeOfAMigrationIsComparedByItself(t *testing.T) {
 		})
 	}
 }
+
+// Events that cost more than any may are no demand. But the key is used, and what was rejected stays counted.
+func TestAKeyWhoseEventsAllCostTooMuchIsInUse(t *testing.T) {
+	for _, algorithm := range []string{"even", "elastic"} {
+		synctest.Test(t, func(t *testing.T) {
+			g := limiter.NewGroup(configUnder(t, dynamicconfig.Rule{Key: "k", Limit: 100, Burst: 5, IdleAfter: 5 * time.Second, Algorithm: algorithm}), 1)
+			rejected := int64(0)
+			for range 20 {
+				g.For("k").AllowN(time.Now(), 10)
+				rejected += 10
+				time.Sleep(time.Second)
+				driver.Of(g).Report(stage.Now())
+				if st, ok := g.Inspect("k"); !ok || st.Shares[0].Rejected != rejected {
+					t.Fatalf("%s: in use: %t, and of %d are rejected: %+v", algorithm, ok, rejected, st.Shares)
+				}
+			}
+			for range 10 {
+				time.Sleep(time.Second)
+				driver.Of(g).Report(stage.Now())
+			}
+			if len(g.Keys()) != 0 {
+				t.Errorf("%s: the key stays in use", algorithm)
+			}
+		})
+	}
+}

@@ -123,8 +123,10 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, aske
 	if v.Reason != stage.Granted && (v.Reason != stage.Limited || !asked) {
 		rule.usage.Refused(v.Reason, n, asked)
 	}
-	if !asked && n > 0 { // it costs too much, or there is no stage
-		st.RejectCostly(n)
+	if !asked { // it costs too much, or there is no stage
+		if st.touch(); n > 0 {
+			st.RejectCostly(n)
+		}
 	}
 	if v.Wait > 0 && v.OK() {
 		rule.usage.Waits(n)

@@ -108,7 +108,7 @@ func (r *registry) build(now stage.Instant, k *Key, old *State, set *settings, r
 	case next.Slots != nil:
 		next.Reason = stage.InFlight
 	}
-	next.touched.Store(true)
+	next.touched.Store(!next.Has())
 	next.setPlain(r.watched(k.name))
 	k.state.Store(next)
 	old.countDivergence()
@@ -238,7 +238,8 @@ func (r *registry) rebuildLocked(now stage.Instant, k *Key, st *State, set *sett
 // that, and reports whether it did. An idle key only keeps its place in the table.
 // When k is used again, it begins with its fallback, as a new key does.
 func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
-	if !st.AtRest(now) {
+	st.used = min(st.used, now) // the first caller may have stated a time to come
+	if st.touchedAt(now) || now.Sub(st.used) < restful*r.Interval() || !st.AtRest(now) {
 		return false
 	}
 	p := r.table.Lock(k.name)

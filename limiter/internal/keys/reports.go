@@ -40,7 +40,6 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 	live := 0
 	for at, k := range s.live {
 		st := k.state.Load()
-		st.used = min(st.used, now) // as Visit does
 		if now.Sub(st.Used()) >= unused && s.idleLocked(now, k, st) {
 			continue
 		}

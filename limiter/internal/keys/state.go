@@ -32,7 +32,7 @@ type State struct {
 	// bare: see Key.Bare.
 	bare bool
 
-	touched atomic.Bool // since the last report, if there are no parts
+	touched atomic.Bool // by what no part counts, since touchedAt has looked
 	used    stage.Instant
 
 	rule *ruleState // nil if the Key has no Set
@@ -129,10 +129,17 @@ func (st *State) lastUsed() stage.Instant { return max(st.used, st.Used()) }
 // forgettable reports whether nothing is lost by forgetting the key: nobody used
 // it for idle_after, and its buckets are full. The Set's mu is held.
 func (st *State) forgettable(now stage.Instant) bool {
-	if !st.Has() && st.touched.Swap(false) {
+	return now.Sub(st.lastUsed()) >= st.rule.Rule.IdleAfter && !st.touchedAt(now) && !st.unseen(now) && st.Full(now)
+}
+
+// touchedAt reports whether st was touched since it was last called, and counts that as use at now. The Set's mu
+// is held.
+func (st *State) touchedAt(now stage.Instant) bool {
+	was := st.touched.Swap(false)
+	if was {
 		st.used = now
 	}
-	return now.Sub(st.lastUsed()) >= st.rule.Rule.IdleAfter && !st.unseen(now) && st.Full(now)
+	return was
 }
 
 // unseen reports whether there is usage that no report has found yet.
@@ -140,7 +147,7 @@ func (st *State) unseen(now stage.Instant) bool {
 	return slices.ContainsFunc(st.Subjects(), func(p *report.Subject) bool { return p.Unseen(now) })
 }
 
-// touch notes that a key without parts is used. It writes only what is news.
+// touch notes that the key is used in a way that no part counts. It writes only what is news.
 func (st *State) touch() {
 	if !st.touched.Load() {
 		st.touched.Store(true)
