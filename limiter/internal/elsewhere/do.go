@@ -40,25 +40,40 @@ func sane(o stage.Outcome, err error) (stage.Outcome, error) {
 	return o, err
 }
 
-// errUnanswered means that Charges did not say how a charge ended.
-var errUnanswered = errors.New("the charge was not answered")
+// Errors of operations that the code of a Remote says nothing of.
+var (
+	errUnanswered = errors.New("the charge was not answered")
+
+	// ErrEnded means that the code of a Remote has ended its goroutine.
+	ErrEnded = errors.New("the remote bucket ended its goroutine")
+)
 
 // longestBatch is how long Charges may take for one batch. A host that stops waits for that.
 const longestBatch = 30 * time.Second
 
-// DoAll has Charges, whose code may panic, carry out ops. The error is for those that it did not
-// tell done of.
-func DoAll(to stage.Charges, ops []stage.Operation, done func(i int, o stage.Outcome, err error)) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = panicked{&rpc.PanicError{Value: p, Stack: debug.Stack()}}
-		}
-	}()
+// DoAll has Charges carry out ops, and calls done once for each, also if their code does not, panics, or ends
+// the goroutine.
+func DoAll(to stage.Charges, ops []stage.Operation, done func(i int, o stage.Outcome, err error)) {
 	ctx, cancel := context.WithTimeout(context.Background(), longestBatch)
 	defer cancel()
+	answered, failed := make([]bool, len(ops)), ErrEnded
+	answer := func(i int, o stage.Outcome, err error) {
+		if !answered[i] {
+			answered[i] = true
+			done(i, o, err)
+		}
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			failed = panicked{&rpc.PanicError{Value: p, Stack: debug.Stack()}}
+		}
+		for i := range ops {
+			answer(i, stage.Outcome{}, failed)
+		}
+	}()
 	to.DoAll(ctx, ops, func(i int, o stage.Outcome, err error) {
 		o, err = sane(o, err)
-		done(i, o, err)
+		answer(i, o, err)
 	})
-	return errUnanswered
+	failed = errUnanswered
 }

@@ -67,17 +67,21 @@ func (h *Hub) flushTogether(now stage.Instant, stages []*Stage) (alone []*Stage)
 
 // sendAll sends what stages owe, for which the caller has begun.
 func sendAll(now stage.Instant, to stage.Charges, stages []*Stage) {
+	defer func() { // also if Charges end this goroutine
+		for _, s := range stages {
+			s.end(now, nil)
+		}
+	}()
 	for range atOnce {
-		stages = sendNext(now, to, stages)
-	}
-	for _, s := range stages {
-		s.end(now, nil)
+		next := stages
+		stages = nil
+		sendNext(now, to, next, func(s *Stage) { stages = append(stages, s) })
 	}
 }
 
 // sendNext sends the next Operation of each of stages. It ends those that owe nothing more or
-// have no answer, and returns the others.
-func sendNext(now stage.Instant, to stage.Charges, stages []*Stage) (more []*Stage) {
+// have no answer, and calls more with each of the others.
+func sendNext(now stage.Instant, to stage.Charges, stages []*Stage, more func(*Stage)) {
 	ops, sent := make([]stage.Operation, 0, len(stages)), stages[:0]
 	for _, s := range stages {
 		if op := s.next(); op != nil {
@@ -87,28 +91,16 @@ func sendNext(now stage.Instant, to stage.Charges, stages []*Stage) (more []*Sta
 		}
 	}
 	if len(ops) == 0 {
-		return nil
+		return
 	}
-	ended := make([]bool, len(ops))
-	end := func(i int, o stage.Outcome, err error) {
-		if ended[i] { // Charges may be another package's
-			return
+	elsewhere.DoAll(to, ops, func(i int, _ stage.Outcome, err error) {
+		if elsewhere.Panicked(err) {
+			sent[i].host.remotePanicked(ops[i].Rule.Shown(ops[i].Key), err)
 		}
-		ended[i] = true
 		if failed := sent[i].heard(now, err); failed != nil || !sent[i].Owes() {
 			sent[i].end(now, failed)
 		} else {
-			more = append(more, sent[i])
+			more(sent[i])
 		}
-	}
-	err := elsewhere.DoAll(to, ops, end)
-	for i, s := range sent {
-		if !ended[i] {
-			if elsewhere.Panicked(err) {
-				s.host.remotePanicked(ops[i].Rule.Shown(ops[i].Key), err)
-			}
-			end(i, stage.Outcome{}, err)
-		}
-	}
-	return more
+	})
 }

@@ -42,21 +42,28 @@ func (d *debts) Flush(now stage.Instant) {
 
 // send sends what is owed, for which the caller has begun.
 func (d *debts) send(ctx context.Context, now stage.Instant) {
+	ended := true // unless do returns: the code of a Remote may end this goroutine
 	var failed error
-	defer func() { d.end(now, failed) }()
+	defer func() {
+		if ended {
+			failed = d.heard(now, elsewhere.ErrEnded)
+		}
+		d.end(now, failed)
+	}()
 	for range atOnce {
 		op := d.next()
 		if op == nil {
-			return
+			break
 		}
 		_, err := d.do(ctx, *op)
 		if err != nil && ctx.Err() != nil { // of an ask, which waits no longer: end has it sent again
-			return
+			break
 		}
 		if failed = d.heard(now, err); failed != nil {
-			return
+			break
 		}
 	}
+	ended = false
 }
 
 // putFirst has the remote charged with what it is owed by now before it is asked for more. If attempts

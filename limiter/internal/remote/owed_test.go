@@ -4,6 +4,7 @@ package remote
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -95,11 +96,52 @@ func TestAnOpenFallbackIsChargedAndGivenBack(t *testing.T) {
 	}
 }
 
+// onAnother runs f on another goroutine, which f may end, and waits for it.
+func onAnother(f func()) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f()
+	}()
+	<-ended
+}
+
+// ending is a Remote whose code ends its goroutine, such as one of a test that fails the test.
+type ending struct{ calls atomic.Int64 }
+
+func (e *ending) Do(context.Context, stage.Operation) (stage.Outcome, error) {
+	if e.calls.Add(1) > 100 {
+		panic("it is asked again at once, for ever")
+	}
+	runtime.Goexit()
+	return stage.Outcome{}, nil
+}
+
+// A Remote that ends the goroutine of a charge has not answered: the host sends the charge again later, and not at once.
+func TestAChargeWhoseRemoteEndsItsGoroutineIsSentAgainLater(t *testing.T) {
+	h, e, s := newHub(), new(ending), new(store)
+	h.config.Background = onAnother
+	r := newStage(t, s, h)
+	r.remote = e
+	now := stage.Now()
+	r.Take(t.Context(), stage.Request{Now: now, N: 3, Kind: stage.Charge})
+	h.FlushLater(now)
+	if n := e.calls.Load(); n != 1 || !r.Owes() {
+		t.Errorf("it was sent %d times, and is still owed: %t", n, r.Owes())
+	}
+	r.remote = s
+	h.FlushLater(now.Add(retryEvery))
+	if s.settled != 3 || r.Owes() {
+		t.Errorf("the remote was charged with %v tokens, want 3", s.settled)
+	}
+}
+
 // together takes in charges of many keys at a time, as far as it is sane.
 type together struct {
 	*store
 	calls, first int // first: so many of the next call get an answer
 	panicking    bool
+	ending       bool // ends the goroutine
 }
 
 func (c *together) DoAll(ctx context.Context, ops []stage.Operation, done func(i int, o stage.Outcome, err error)) {
@@ -111,14 +153,17 @@ func (c *together) DoAll(ctx context.Context, ops []stage.Operation, done func(i
 	if c.panicking {
 		panic("a defect")
 	}
+	if c.ending {
+		runtime.Goexit()
+	}
 }
 
 // A host sends what it owes for many keys together. What its remote does not say a word
-// about, or panics at, the host sends again, under the same ID.
+// about, panics at, or ends its goroutine at, the host sends again, under the same ID.
 func TestWhatIsOwedForManyKeysIsSentTogetherUntilItIsAnswered(t *testing.T) {
 	c := &together{store: new(store)}
 	h := newHub()
-	h.config.Charges = map[string]stage.Charges{"exact": c}
+	h.config.Charges, h.config.Background = map[string]stage.Charges{"exact": c}, onAnother
 	for range 10 {
 		newStage(t, c.store, h).owe(3)
 	}
@@ -126,9 +171,10 @@ func TestWhatIsOwedForManyKeysIsSentTogetherUntilItIsAnswered(t *testing.T) {
 	for _, row := range []struct {
 		first     int
 		panicking bool
+		ending    bool
 		want      float64
-	}{{4, false, 12}, {2, true, 18}, {10, false, 30}, {10, false, 30}} {
-		c.first, c.panicking = row.first, row.panicking
+	}{{4, false, false, 12}, {2, true, false, 18}, {1, false, true, 21}, {10, false, false, 30}, {10, false, false, 30}} {
+		c.first, c.panicking, c.ending = row.first, row.panicking, row.ending
 		h.FlushLater(now)
 		h.FlushLater(now) // too soon to try again
 		if c.settled != row.want {
@@ -136,7 +182,7 @@ func TestWhatIsOwedForManyKeysIsSentTogetherUntilItIsAnswered(t *testing.T) {
 		}
 		now = now.Add(retryEvery)
 	}
-	if c.calls != 3 || c.sent != 10 {
+	if c.calls != 4 || c.sent != 10 {
 		t.Errorf("10 charges were sent in %d calls, and answered %d times", c.calls, c.sent)
 	}
 }
