@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig/memory"
@@ -60,4 +61,27 @@ func TestANodeStartsAgainIfItsTransportDidNot(t *testing.T) {
 	if err := n.Start(t.Context()); !errors.Is(err, headgate.ErrStarted) {
 		t.Errorf("after Stop: %v", err)
 	}
+}
+
+// unwatched are Members whose list has an address that nobody can call, and that cannot be watched any more.
+type unwatched struct{}
+
+func (unwatched) Watch(_ context.Context, update func([]ringpop.Host)) error {
+	update([]ringpop.Host{{Address: "nowhere"}})
+	return errors.New("the list is gone")
+}
+
+// Start returns whatever the members do once its context has ended.
+func TestStartReturnsAfterMembersThatFailTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, err := headgate.New(headgate.Config{Address: "127.0.0.1:7933"}, memory.New(limits(t, "limits: []")), unwatched{}, headgate.WithTransport(&late{starts: 1}), quiet)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := n.Start(ended); err == nil {
+			t.Error("it has started without members")
+		}
+	})
 }

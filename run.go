@@ -127,16 +127,18 @@ func (n *Node) Start(ctx context.Context) error {
 // while it waits, so that Stop need not wait too.
 func (n *Node) joinLocked(ctx, running context.Context) error {
 	first, failed := make(chan struct{}), make(chan error, 1)
+	fail := func(err error) {
+		select {
+		case failed <- err:
+		default: // Start fails already
+		}
+	}
 	refuse := func(err error) {
 		select {
 		case <-first:
 			n.log.Error("list of members refused; the ring stays as it is", "error", err)
-			return
 		default:
-		}
-		select {
-		case failed <- err:
-		default: // Start fails already
+			fail(err)
 		}
 	}
 	n.loops.Go(func() {
@@ -147,7 +149,7 @@ func (n *Node) joinLocked(ctx, running context.Context) error {
 			once.Do(func() { close(first) })
 		})
 		if err != nil {
-			failed <- err
+			fail(err)
 			n.log.Error("members cannot be watched; the ring stays as it is", "error", err)
 		}
 	})
