@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/memory"
 	"github.com/headgate/headgate/internal/bubble"
 	"github.com/headgate/headgate/limiter"
@@ -285,6 +286,36 @@ func TestExplainSaysSinceWhen(t *testing.T) {
 		}
 		if !e.OwnerEpoch.IsZero() {
 			t.Errorf("the owner answers nothing, and is said to know the members since %v", e.OwnerEpoch)
+		}
+	})
+}
+
+// Under gossip, a host knows what others used as soon as they say so: Explain does too, and so does what
+// follows when the rule changes.
+func TestAHostUnderGossipShowsWhatOthersUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rules := func(algorithm string) *dynamicconfig.Snapshot {
+			return limits(t, "defaults: {update_interval: 1s}\nlimits: [{key: k, limit: 1/m, burst: 20, algorithm: "+algorithm+"}]")
+		}
+		source := memory.New(rules("gossip"))
+		nodes, _ := bubble.StartWith(t, 2, func(int) dynamicconfig.Source { return source })
+		quiet, busy := nodes[0], nodes[1]
+		time.Sleep(2 * time.Second)
+		quiet.For("k").Allow()
+		time.Sleep(2 * time.Second)
+		for range 19 {
+			busy.For("k").Allow()
+		}
+		time.Sleep(2 * time.Second)
+		for _, h := range quiet.Explain(t.Context(), "k").Hosts {
+			if !h.Key.Refuses || !strings.Contains(h.Key.Because, "all of it is used") {
+				t.Errorf("%s refuses: %t: %s", h.Host, h.Key.Refuses, h.Key.Because)
+			}
+		}
+		source.Set(rules("even"))
+		time.Sleep(2 * time.Second)
+		if quiet.For("k").Allow() || busy.For("k").Allow() {
+			t.Error("an event passes after the change, and all tokens were used before")
 		}
 	})
 }

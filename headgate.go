@@ -155,7 +155,7 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 		driver.WithPlacement(n.ring),
 		limiter.WithRemote(algorithm.NameExact, ofExact), limiter.WithCharges(algorithm.NameExact, ofExact),
 		limiter.WithRemote(algorithm.NameAuto, ofAuto), limiter.WithCharges(algorithm.NameAuto, ofAuto),
-		limiter.WithRemote(mesh.Name, n.mesh),
+		limiter.WithRemote(mesh.Name, n.mesh), driver.WithLevel(mesh.Name, n.mesh.Level),
 	}
 	for name, r := range n.remotes {
 		group = append(group, limiter.WithRemote(name, r))

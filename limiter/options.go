@@ -46,6 +46,7 @@ func WithRemote(algorithm string, r stage.Remote) Option {
 			delete(c.Remotes, algorithm)
 		}
 		delete(c.Charges, algorithm)
+		delete(c.Levels, algorithm)
 	}
 }
 

@@ -5,6 +5,8 @@ package driver
 import (
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/internal/keys"
+	"github.com/headgate/headgate/limiter/internal/remote"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
 
@@ -13,6 +15,18 @@ import (
 // gets few messages, however many keys it owns. Without it, all keys count as one owner's, as
 // they do for a client of an edge.
 func WithPlacement(p rpc.Placement) limiter.Option { return func(c *keys.Config) { c.Placement = p } }
+
+// WithLevel has the Group show how many tokens the buckets of the remote of an algorithm have, which level
+// tells without waiting. Without it, the Group shows those that were left as of the last answer, and what
+// has come in since. WithLevel comes after limiter.WithRemote, which removes it.
+func WithLevel(algorithm string, level func(now stage.Instant, key string) (tokens float64, ok bool)) limiter.Option {
+	return func(c *keys.Config) {
+		if c.Levels == nil {
+			c.Levels = make(map[string]remote.Level)
+		}
+		c.Levels[algorithm] = level
+	}
+}
 
 // WithSeed makes the Group's jitter repeatable. By default it is random.
 func WithSeed(seed uint64) limiter.Option { return func(c *keys.Config) { c.Seed = &seed } }

@@ -126,10 +126,7 @@ func (m *Mesh) SetInterval(d time.Duration) {
 // Refill makes this host's bucket of key full, if there is one. Hosts that know the key
 // by messages only have one too.
 func (m *Mesh) Refill(key string) {
-	now, s := stage.Now(), m.shard(key)
-	s.mu.RLock()
-	e := s.entries[key]
-	s.mu.RUnlock()
+	now, e := stage.Now(), m.find(key)
 	if e == nil {
 		return
 	}
@@ -137,6 +134,19 @@ func (m *Mesh) Refill(key string) {
 	defer e.mu.Unlock()
 
 	e.fill(now)
+}
+
+// Level is how many tokens this host's bucket of key has at now, negative in debt; false if there
+// is none.
+func (m *Mesh) Level(now stage.Instant, key string) (tokens float64, ok bool) {
+	e := m.find(key)
+	if e == nil {
+		return 0, false
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+
+	return e.bucket.Level(time.Duration(now)), true
 }
 
 // Do implements stage.Remote. It never waits. The only error is ErrTooManyKeys;

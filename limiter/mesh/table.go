@@ -74,6 +74,15 @@ type received struct {
 
 func (t *table) shard(key string) *shard { return &t.shards[maphash.String(t.seed, key)%shards] }
 
+// find returns the entry of key; nil if there is none.
+func (t *table) find(key string) *entry {
+	s := t.shard(key)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+
+	return s.entries[key]
+}
+
 // entry returns the entry of key, locked, under rule. It adds one if there is
 // none.
 func (t *table) entry(now stage.Instant, key string, rule *dynamicconfig.Rule) (*entry, *shard, error) {

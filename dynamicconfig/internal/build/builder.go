@@ -125,7 +125,7 @@ func (b *Builder) key(i int, e *Entry) {
 	case taken >= 0:
 		b.Report(e, "key", "%s has the same key: remove one of the two", b.where(taken))
 	case bucket >= 0:
-		b.Report(e, "key", "%s would have the same bucket, because the bucket of a shared rule has the pattern as its key: remove one of the two", b.where(bucket))
+		b.Report(e, "key", "%s would have the same bucket, because the key of a shared bucket is the pattern of its rule: remove one of the two", b.where(bucket))
 	}
 }
 

@@ -63,7 +63,7 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
 	s.reporter = report.New(report.Config{
 		Interval: s.Interval, Timeout: func() time.Duration { return s.settings.Load().rules.properties().UpdateTimeout }, Placement: c.Placement, Rand: rand.New(rand.NewPCG(s.seed, s.seed)), Fell: s.fell, Successor: s.successor,
 	})
-	s.builder = holding.Builder{Reporter: s.reporter, Hub: s.hub, Links: s.hub.Links(c.Remotes), Migrator: c.Migrator}
+	s.builder = holding.Builder{Reporter: s.reporter, Hub: s.hub, Links: s.hub.Links(c.Remotes, c.Levels), Migrator: c.Migrator}
 	s.settings.Store(&settings{rules: newRules(s, 0, snapshot), hosts: max(hosts, 1)})
 	return h
 }

@@ -61,11 +61,11 @@ func NewHub(c HubConfig) *Hub {
 	return &Hub{config: c, running: background.New(maxBackground, c.Log), batches: background.New(maxBatches, c.Log)}
 }
 
-// Links are those of h to the Remotes of algorithms.
-func (h *Hub) Links(remotes map[string]stage.Remote) map[string]*Link {
+// Links are those of h to the Remotes of algorithms, of which some tell their levels.
+func (h *Hub) Links(remotes map[string]stage.Remote, levels map[string]Level) map[string]*Link {
 	links := make(map[string]*Link, len(remotes))
 	for algorithm, remote := range remotes {
-		links[algorithm] = &Link{remote, algorithm, h}
+		links[algorithm] = &Link{remote, algorithm, h, levels[algorithm]}
 	}
 	return links
 }

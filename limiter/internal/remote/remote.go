@@ -279,8 +279,8 @@ func (s *Stage) Cap(now stage.Instant, tokens float64) {
 	s.tokens.Cap(now, s.Terms().Rule, tokens)
 }
 
-// Level implements stage.Stage. It does not ask the remote: the tokens are those
-// that were left as of the last answer, and what has come in since.
+// Level implements stage.Stage. It does not ask the remote: unless that tells its Level, the tokens
+// are those that were left as of the last answer, and what has come in since.
 func (s *Stage) Level(now stage.Instant) stage.Level {
 	if s.failing.Holds() {
 		level := s.Rate.Level(now)
@@ -290,12 +290,16 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 	return s.Elsewhere(now)
 }
 
-// Elsewhere is the level of the bucket elsewhere, as of the last answer, also while it is
-// not asked.
+// Elsewhere is the level of the bucket elsewhere, also while it is not asked.
 func (s *Stage) Elsewhere(now stage.Instant) stage.Level {
 	rule := s.Terms().Rule
-	tokens := s.tokens.At(now, rule)
-	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: tokens, Above: s.tokens.Uncapped(now, rule) - tokens, Remote: true}
+	tokens, uncapped := s.tokens.At(now, rule), s.tokens.Uncapped(now, rule)
+	if s.level != nil {
+		if has, ok := s.level(now, s.Key()); ok && (has < uncapped || s.owed.None()) { // it does not have what it is owed
+			tokens, uncapped = tokens-uncapped+min(has, rule.Burst), min(has, rule.Burst)
+		}
+	}
+	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: tokens, Above: uncapped - tokens, Remote: true}
 }
 
 // Idle implements share.Part. A key whose remote bucket is not full is not idle: an

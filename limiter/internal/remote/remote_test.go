@@ -98,7 +98,7 @@ func newStage(t *testing.T, s *store, h services) *Stage {
 	}
 	rule, _ := config.Match("k")
 	terms := &share.Terms{Rule: rule, Algorithm: "exact"}
-	return New(share.NewRate(0, "k", terms, 2, rule.Burst, 0), &Link{s, terms.Algorithm, h})
+	return New(share.NewRate(0, "k", terms, 2, rule.Burst, 0), &Link{s, terms.Algorithm, h, nil})
 }
 
 func request(n int64) stage.Request { return stage.Request{N: n} }
