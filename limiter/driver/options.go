@@ -4,8 +4,8 @@ package driver
 
 import (
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/keys"
-	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
@@ -22,7 +22,7 @@ func WithPlacement(p rpc.Placement) limiter.Option { return func(c *keys.Config)
 func WithLevel(algorithm string, level func(now stage.Instant, key string) (tokens float64, ok bool)) limiter.Option {
 	return func(c *keys.Config) {
 		if c.Levels == nil {
-			c.Levels = make(map[string]remote.Level)
+			c.Levels = make(map[string]elsewhere.Level)
 		}
 		c.Levels[algorithm] = level
 	}

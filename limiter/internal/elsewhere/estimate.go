@@ -39,6 +39,32 @@ func (e *Estimate) Uncapped(now stage.Instant, rule *dynamicconfig.Rule) float64
 	return min(e.at(now, rule)+math.Float64frombits(e.above.Load()), rule.Burst)
 }
 
+// Level is how many tokens the bucket of key has at now, negative in debt; false if it is not known. It
+// does not wait. A nil Level knows none.
+type Level func(now stage.Instant, key string) (tokens float64, ok bool)
+
+// Of is how many tokens the bucket of key has; NaN if that is not known.
+func (l Level) Of(now stage.Instant, key string) float64 {
+	if l == nil {
+		return math.NaN()
+	}
+	if tokens, ok := l(now, key); ok {
+		return tokens
+	}
+	return math.NaN()
+}
+
+// As is At and Uncapped of a bucket that has so many tokens; NaN is not known. If it is still owed something, it
+// may show too many.
+func (e *Estimate) As(now stage.Instant, rule *dynamicconfig.Rule, has float64, owedNothing bool) (tokens, uncapped float64) {
+	tokens, uncapped = e.At(now, rule), e.Uncapped(now, rule)
+	if has < uncapped || has > uncapped && owedNothing {
+		has = min(has, rule.Burst)
+		return tokens - uncapped + has, has
+	}
+	return tokens, uncapped
+}
+
 // longestDebt is how long it takes at most to pay the debt that a bucket elsewhere is believed
 // to have, if no charge can make a deeper one. What follows that bucket begins with it.
 const longestDebt = time.Hour

@@ -9,7 +9,7 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter/internal/remote"
+	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
@@ -23,7 +23,7 @@ type Config struct {
 	Traits   map[string]dynamicconfig.Traits // of algorithms that headgate does not have
 	Remotes  map[string]stage.Remote         // by algorithm
 	Charges  map[string]stage.Charges        // of those Remotes that take charges of many keys at a time
-	Levels   map[string]remote.Level         // of those Remotes that tell how many tokens they have
+	Levels   map[string]elsewhere.Level      // of those Remotes that tell how many tokens they have
 	Listener Listener                        // nil if nobody listens
 
 	// Placement says who owns which key; nil is one owner of all.

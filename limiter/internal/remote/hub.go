@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/internal/background"
 	"github.com/headgate/headgate/limiter/internal/budget"
+	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -62,7 +63,7 @@ func NewHub(c HubConfig) *Hub {
 }
 
 // Links are those of h to the Remotes of algorithms, of which some tell their levels.
-func (h *Hub) Links(remotes map[string]stage.Remote, levels map[string]Level) map[string]*Link {
+func (h *Hub) Links(remotes map[string]stage.Remote, levels map[string]elsewhere.Level) map[string]*Link {
 	links := make(map[string]*Link, len(remotes))
 	for algorithm, remote := range remotes {
 		links[algorithm] = &Link{remote, algorithm, h, levels[algorithm]}

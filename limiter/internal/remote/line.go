@@ -54,12 +54,8 @@ type Link struct {
 	remote stage.Remote
 	under  string // the algorithm under which remote is asked
 	host   services
-	level  Level // nil: the remote does not tell
+	level  elsewhere.Level // nil: the remote does not tell
 }
-
-// Level is how many tokens the bucket of key has at now, negative in debt; false if it is not known. It
-// does not wait.
-type Level func(now stage.Instant, key string) (tokens float64, ok bool)
 
 // line asks a Remote for the key of a Rate, and notes whether that answers.
 type line struct {

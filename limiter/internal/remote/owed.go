@@ -50,7 +50,7 @@ func (d *debts) send(ctx context.Context, now stage.Instant) {
 		}
 		d.end(now, failed)
 	}()
-	for range atOnce {
+	for sent := 0; sent < atOnce && failed == nil; sent++ {
 		op := d.next()
 		if op == nil {
 			break
@@ -59,9 +59,7 @@ func (d *debts) send(ctx context.Context, now stage.Instant) {
 		if err != nil && ctx.Err() != nil { // of an ask, which waits no longer: end has it sent again
 			break
 		}
-		if failed = d.heard(now, err); failed != nil {
-			break
-		}
+		failed = d.heard(now, err)
 	}
 	ended = false
 }

@@ -293,12 +293,7 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 // Elsewhere is the level of the bucket elsewhere, also while it is not asked.
 func (s *Stage) Elsewhere(now stage.Instant) stage.Level {
 	rule := s.Terms().Rule
-	tokens, uncapped := s.tokens.At(now, rule), s.tokens.Uncapped(now, rule)
-	if s.level != nil {
-		if has, ok := s.level(now, s.Key()); ok && (has < uncapped || s.owed.None()) { // it does not have what it is owed
-			tokens, uncapped = tokens-uncapped+min(has, rule.Burst), min(has, rule.Burst)
-		}
-	}
+	tokens, uncapped := s.tokens.As(now, rule, s.level.Of(now, s.Key()), s.owed.None())
 	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: tokens, Above: uncapped - tokens, Remote: true}
 }
 
