@@ -320,6 +320,41 @@ func TestAHostUnderGossipShowsWhatOthersUsed(t *testing.T) {
 	})
 }
 
+// Hosts that leave gossip together let pass what is left of the bucket, and not what each of them
+// remembers of its own last event.
+func TestHostsThatLeaveGossipShareWhatIsLeft(t *testing.T) {
+	for _, to := range []string{"even", "exact", "auto", "request-weighted"} {
+		synctest.Test(t, func(t *testing.T) {
+			rules := func(algorithm string) *dynamicconfig.Snapshot {
+				return limits(t, "defaults: {update_interval: 1s}\nlimits: [{key: k, limit: 1/h, burst: 30, algorithm: "+algorithm+"}]")
+			}
+			source := memory.New(rules("gossip"))
+			nodes, _ := bubble.StartWith(t, 3, func(int) dynamicconfig.Source { return source })
+			time.Sleep(2 * time.Second)
+			passed := 0
+			use := func(events int) {
+				for range events {
+					for _, n := range nodes {
+						if n.For("k").Allow() {
+							passed++
+						}
+					}
+				}
+				time.Sleep(2 * time.Second)
+			}
+			use(1)
+			use(4) // none of the hosts is asked after it knows of these
+			source.Set(rules(to))
+			time.Sleep(2 * time.Second)
+			use(40)
+			use(40)
+			if passed > 30 {
+				t.Errorf("%s: %d events passed of a burst of 30", to, passed)
+			}
+		})
+	}
+}
+
 // Questions of a service's own go to any host, and no name is taken twice.
 func TestHostsAnswerQuestionsOfTheServicesOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
