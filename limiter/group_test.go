@@ -598,3 +598,31 @@ func TestAGrantAfterALongFallbackIsFull(t *testing.T) {
 		t.Errorf("%d tokens of a grant of 100", got)
 	}
 }
+
+// A key that is used again just when it has become idle counts from then on. Else whoever adds up what hosts count,
+// as an operator's top keys do, counts the events before again at each pause.
+func TestAKeyCountsFromWhenItCameToLife(t *testing.T) {
+	for _, algorithm := range []string{"even", "exact", "request-weighted"} {
+		now := second
+		rule := dynamicconfig.Rule{Key: "k", Limit: 100, Burst: 20, Algorithm: algorithm, IdleAfter: 3 * time.Second}
+		g := NewGroup(snapshot(t, rule), 1, WithRemote("exact", newElsewhere(func() stage.Instant { return now })), WithBackground(func(f func()) { f() }))
+		for range 10 {
+			if _, used := g.InspectAt(now.Time(), "k"); used {
+				t.Fatalf("%s: the key is in use", algorithm)
+			}
+			allowAt(g.For("k"), now, 1)
+			allowAt(g.For("k"), now, 20)
+			for range 3 {
+				now += second
+				g.Manual().Report(now) // which nobody answers
+				if st, used := g.InspectAt(now.Time(), "k"); used && (st.Shares[0].Allowed != 1 || st.Shares[0].Rejected != 20) {
+					t.Fatalf("%s: %+v, want 1 allowed and 20 rejected", algorithm, st.Shares[0])
+				}
+			}
+			if algorithm == "request-weighted" { // it is forgotten, and not idle
+				now += second
+				g.Manual().Report(now)
+			}
+		}
+	}
+}

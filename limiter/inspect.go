@@ -201,6 +201,8 @@ func statusOf(now stage.Instant, of share.Part) ShareStatus {
 func countedBy(now stage.Instant, p share.Part) (allowed, rejected int64) {
 	usage, elsewhere := p.Count(now), p.Admitted()
 	if r := share.RateOf(p); r != nil {
+		inherited := r.Inherited() // from the last time that the key was in use
+		usage.Allowed, usage.Rejected = usage.Allowed-inherited.Allowed, usage.Rejected-inherited.Rejected
 		rejected = r.TooCostly()
 	}
 	return usage.Allowed + elsewhere, rejected + usage.Rejected - elsewhere

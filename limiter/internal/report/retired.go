@@ -103,6 +103,9 @@ func (s *retiree) finish(now stage.Instant, round *Round) (again bool) {
 		}
 		if to := s.successor(); to != nil {
 			s.Book(upTo.Usage)
+			if !b.Terms().Reports { // no owner is to hear of it
+				return false
+			}
 			to.Part().Inherit(bucket.Usage{Allowed: allowed, Rejected: rejected})
 			to.Seen.Allowed += allowed // s has counted them
 			to.Seen.Rejected += rejected

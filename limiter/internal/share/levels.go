@@ -79,15 +79,19 @@ func (l *levels) Count(now stage.Instant) bucket.Usage { return l.bucket.Count(n
 // Inherit implements Part. The bucket gave none of those tokens, so the level that is not in
 // force is not charged with them either.
 func (l *levels) Inherit(u bucket.Usage) {
-	if u.Allowed != 0 {
-		l.replace(func(s *seldom) { s.inherited += u.Allowed })
-	}
+	l.replace(func(s *seldom) {
+		s.inherited.Allowed += u.Allowed
+		s.inherited.Rejected += u.Rejected
+	})
 	l.resting.charged.Add(u.Allowed)
 	l.bucket.Inherit(u)
 }
 
 // Allowed is what the bucket has ever allowed, without what it counts for another Part.
-func (l *levels) Allowed() int64 { return l.bucket.Allowed() - l.has().inherited }
+func (l *levels) Allowed() int64 { return l.bucket.Allowed() - l.has().inherited.Allowed }
+
+// Inherited is what the bucket counts for other Parts.
+func (l *levels) Inherited() bucket.Usage { return l.has().inherited }
 
 // Tokens implements Part.
 func (l *levels) Tokens(now stage.Instant) float64 { return l.bucket.Tokens(now) }

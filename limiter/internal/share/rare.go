@@ -25,7 +25,7 @@ type seldom struct {
 	debt      *Debt         // at the bucket elsewhere that is asked; nil: none
 	back      int64         // see Returned
 	used      int64         // by parts that r has succeeded
-	inherited int64         // what the bucket counts for another Part: see levels.Inherit
+	inherited bucket.Usage  // what the bucket counts for another Part: see levels.Inherit
 	costly    *atomic.Int64 // see TooCostly; nil: none
 	full      bool          // its key has left r, whose levels were full
 	beside    bool          // see SetBeside
