@@ -17,11 +17,13 @@ import (
 
 // asker is a Stage that may have a grant. It asks the key's owner for what the grant does not
 // cover, and for loans. Its Auto decides when.
+//
+// A host may have 100,000 of them, which are not in the processor's caches when they are used. What
+// an event needs that a grant covers lies together: low, and asks beside the Rate.
 type asker struct {
-	Stage
 	asking atomic.Pointer[asking] // nil before the first event that its grant does not cover
 	low    atomic.Int32           // the host asks ahead once it has fewer tokens; 0: it does not
-	asks   atomic.Bool            // there is no grant; readers need no other field to match it
+	Stage
 }
 
 // Fallen implements share.Part.

@@ -51,7 +51,6 @@ func (a *Auto) TakeElsewhere(asked *share.Asked) (admitted int64) {
 // follow has a ask for each event unless there is a grant.
 func (a *Auto) follow() {
 	asks := !a.Granted()
-	a.unheard.Store(asks)
 	a.SetFallen(0, false)
 	a.asks.Store(asks)
 }

@@ -17,13 +17,13 @@ import (
 // itself. So the host counts those events as rejected, and as admitted elsewhere.
 type counted struct {
 	*share.Rate
-	owned   bool
-	unheard atomic.Bool     // no owner has answered a report yet
-	own     share.Elsewhere // see away
+	asks  atomic.Bool // of an Auto: there is no grant; readers need no other field to match it
+	owned bool
+	own   share.Elsewhere // see away
 }
 
 // falls reports whether the fallback decides while the remote does not answer: there is no grant.
-func (c *counted) falls() bool { return !c.owned || c.unheard.Load() }
+func (c *counted) falls() bool { return !c.owned || c.asks.Load() }
 
 // away counts what the owner allowed: on from where an earlier bucket of the Rate left.
 func (c *counted) away() *share.Elsewhere {
@@ -44,7 +44,7 @@ func (c *counted) count(now stage.Instant, n int64, ok bool) {
 		c.away().Admit(min(n, bucket.MaxCost))
 	}
 	c.Bucket().Record(n, false)
-	if waited := c.unheard.Load(); waited || c.Bucket().LowAlways() { // a retired Rate reports each use
+	if waited := c.asks.Load(); waited || c.Bucket().LowAlways() { // a retired Rate reports each use
 		c.RanLow(now, waited)
 	}
 }
