@@ -44,7 +44,7 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 			want: "refused: this host's part of the limit has too few tokens; the same event would be allowed in", now: "all of it is used: the next token is there in",
 		},
 		"asked and refused": {
-			rule: "limit: 60/s, burst: 60, algorithm: auto", do: func(n *headgate.Node) { drain(n, "k") },
+			rule: "limit: 600/h, burst: 60, algorithm: auto", do: func(n *headgate.Node) { drain(n, "k") },
 			want: "refused: ", now: "auto asks the key's owner for more",
 		},
 		"exact": {
