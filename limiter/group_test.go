@@ -443,6 +443,13 @@ func TestASharedRuleIsFoundByItsPattern(t *testing.T) {
 			t.Errorf("%s: two keys got %d of a shared burst of 10", name, got)
 		}
 	}
+	// An exact rule for the pattern's text goes before: then each key has its own bucket.
+	r, exactly := alone(10, 10), alone(3, 3)
+	r.Key, r.Shared, exactly.Key = "a*", true, `a\*`
+	g := NewGroup(snapshot(t, r, exactly), 1)
+	if a, b := take(g.For("ab"), 0, 20), take(g.For("a*"), 0, 20); a != 10 || b != 3 {
+		t.Errorf("%d of 10, and %d of 3", a, b)
+	}
 }
 
 func TestAllIsAllOrNothing(t *testing.T) {

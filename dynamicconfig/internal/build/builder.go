@@ -108,33 +108,24 @@ func (b *Builder) key(i int, e *Entry) {
 	if g.Exact() && e.Rule.Private && e.good("private") {
 		b.Report(e, "private", "has no meaning for one exact key, which this file shows: remove it, or make the key a glob")
 	}
-	taken, bucket := b.content.Index.Add(i, g), -1
-	if g.Exact() {
-		if j, ok := b.content.Patterns[g.Prefix()]; ok && b.content.Rules[j].Shared {
-			bucket = j
-		}
-	} else if j, ok := b.content.Patterns[key]; ok {
-		taken = j
-	} else {
-		b.content.Patterns[key] = i
-		if e.Rule.Shared {
-			bucket = b.content.Index.Share(i, key)
+	taken := b.content.Index.Add(i, g)
+	if !g.Exact() {
+		if j, ok := b.content.Patterns[key]; ok {
+			taken = j
+		} else {
+			b.content.Patterns[key] = i
+			if e.Rule.Shared {
+				b.content.Index.Share(i, key)
+			}
 		}
 	}
-	switch {
-	case taken >= 0:
-		b.Report(e, "key", "%s has the same key: remove one of the two", b.where(taken))
-	case bucket >= 0:
-		b.Report(e, "key", "%s would have the same bucket, because the key of a shared bucket is the pattern of its rule: remove one of the two", b.where(bucket))
+	if taken >= 0 {
+		where := fmt.Sprintf("rule number %d", taken+1)
+		if at := b.places[taken]; at.Line > 0 {
+			where = fmt.Sprintf("the rule in line %d", at.Line)
+		}
+		b.Report(e, "key", "%s has the same key: remove one of the two", where)
 	}
-}
-
-// where says which rule i is.
-func (b *Builder) where(i int) string {
-	if at := b.places[i]; at.Line > 0 {
-		return fmt.Sprintf("the rule in line %d", at.Line)
-	}
-	return fmt.Sprintf("rule number %d", i+1)
 }
 
 // UnmatchedRule takes the rule of unmatched keys.

@@ -57,17 +57,12 @@ func (x *Index) Add(i int, g *Glob) (taken int) {
 }
 
 // Share has the key that is the pattern of rule i find rule i, even if the
-// pattern does not match itself, or an earlier one does. It returns the rule that has
-// this exact key, which finds that rule instead, or -1.
-func (x *Index) Share(i int, pattern string) (taken int) {
+// pattern does not match itself, or an earlier one does.
+func (x *Index) Share(i int, pattern string) {
 	if x.shared == nil {
 		x.shared = make(map[string]int)
 	}
 	x.shared[pattern] = i
-	if j, ok := x.exact[pattern]; ok {
-		return j
-	}
-	return -1
 }
 
 // Finish makes x ready for Find.

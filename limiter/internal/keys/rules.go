@@ -104,7 +104,10 @@ func (a *ruleState) init() {
 		return
 	}
 	a.full = &State{rule: a, Reason: stage.TooManyKeys}
-	a.shared = a.Rule.Shared
+	if a.Rule.Shared { // if another rule has that key, each key decides alone
+		found, _ := a.of.snapshot.Match(a.Rule.Key)
+		a.shared = found == a.Rule
+	}
 	switch {
 	case a.Rule.Bypassed():
 		a.full.Stage = holding.Bypassed{Stage: holding.Unlimited{}}
