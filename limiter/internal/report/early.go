@@ -364,14 +364,11 @@ func prefetch(subjects []*Subject) (sum int64) {
 	return sum
 }
 
-// read reads from each cache line of s, and of its Rate, and from a part around that.
+// read reads from each cache line of s, and of its Rate.
 func read(s *Subject) int64 {
 	sum := int64(s.Acked.At) + s.pulse.askAt.Load() + int64(s.pulse.gap)
 	if s.Rate != nil {
 		sum += share.ReadLines(s.Rate)
-	}
-	if s.Part().Asking() {
-		sum++
 	}
 	return sum
 }
