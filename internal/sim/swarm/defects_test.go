@@ -33,7 +33,7 @@ var defects = []struct {
 	},
 	{
 		"a limiter counts what it admits for the owner twice", "limiter/inspect.go",
-		"\tst.Allowed += admitted\n", "\tst.Allowed += 2 * admitted\n", "counts:",
+		"\treturn usage.Allowed + elsewhere, ", "\treturn usage.Allowed + 2*elsewhere, ", "counts:",
 	},
 }
 
