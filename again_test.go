@@ -63,7 +63,7 @@ func TestANodeStartsAgainIfItsTransportDidNot(t *testing.T) {
 	}
 }
 
-// unwatched are Members whose list has an address that nobody can call, and that cannot be watched any more.
+// unwatched are Members that fail twice: their list has an address that nobody can call, and then Watch ends with an error.
 type unwatched struct{}
 
 func (unwatched) Watch(_ context.Context, update func([]ringpop.Host)) error {

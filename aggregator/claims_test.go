@@ -285,7 +285,7 @@ func TestOnlyWhatWasMeasuredHasHeadroom(t *testing.T) {
 	below := wants("eu-west", 0, 100)
 	below.Headroom = true
 	if l := claimed(t, a, 0, below); !near(l.Amount, 110+890/2) {
-		t.Errorf("a decider below that wants 100 gets %+v, and nobody wants anything of the rest", l)
+		t.Errorf("a decider below that wants 100 gets %+v, and no other decider wants anything", l)
 	}
 	if l := claimed(t, a, 0, wants("client", 0, 100)); l.Amount != 100 {
 		t.Errorf("a client that wants 100 gets %+v", l)

@@ -36,7 +36,7 @@
 // that the tokens come from, which knows max_debt. Then it allows a part of what is over the limit, if
 // the rule does not enforce the limit in full, counts the decision, and sends it
 // to listeners. Allow has two shorter forms of it. Where a bucket alone decides, Allow
-// calls that bucket. Where the rule has no terms and nobody listens, the function allow,
+// calls that bucket. Where the rule has no terms and there is no listener, the function allow,
 // beside decide, leaves out the steps that would do nothing. The stage's Settle
 // gives back or charges what was taken, once.
 //

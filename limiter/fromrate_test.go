@@ -208,8 +208,8 @@ func TestFromRateSaysThatTheCostExceedsItsBurst(t *testing.T) {
 	}
 }
 
-// As many tokens come back if others take some at the same moment as if nobody does: together, no more passes than
-// one bucket lets pass.
+// Settle gives back as many tokens while other callers take some as it does alone, so that all callers together
+// get no more than one bucket has.
 func TestWhatAnEventDidNotCostGoesBackOnceWhileOthersTake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // no time passes while they run
 		const burst = 200_000

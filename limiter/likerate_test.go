@@ -19,9 +19,9 @@ import (
 	"github.com/headgate/headgate/limiter"
 )
 
-// What docs/embedding.md lists apart, all limiters with the methods of a *rate.Limiter decide as
-// one does: random calls to both give the same answers, delays, waits and tokens. What differs is
-// not called, or ends the sequence of calls: costs below 0, earlier times, waits that never end.
+// Each limiter with the methods of a *rate.Limiter decides as one does: random calls to both give the
+// same answers, delays, waits and tokens. The test leaves out the differences that docs/embedding.md
+// lists: costs below 0, earlier times, and waits that never end.
 func TestEachLimiterDecidesAsARateLimiterDoes(t *testing.T) {
 	for name, open := range likeRate {
 		t.Run(name, func(t *testing.T) {

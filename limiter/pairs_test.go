@@ -234,7 +234,7 @@ func TestAMigrationIsComparedByKeysThatAreForgottenToo(t *testing.T) {
 	})
 }
 
-// What was compared under one rule says nothing of another rule that the key has then, and tokens say nothing of slots.
+// When a key gets another rule, its comparison begins again, and so it does when its rule goes from tokens to slots.
 func TestEachRuleIsComparedByItself(t *testing.T) {
 	for name, next := range map[string]dynamicconfig.Rule{
 		"another rule": {Key: "k", Limit: 1000},

@@ -297,7 +297,7 @@ func TestAStatementOutlivesTheRule(t *testing.T) {
 	}
 }
 
-// What was stated last holds, also if the key's rule was or is a shared one.
+// The demand that a service stated last is in force, whether the key's rule is shared, or was when it was stated.
 func TestAStatementUnderASharedRuleReplacesAnEarlierOne(t *testing.T) {
 	own := weighted(10)
 	own.Key = "*"

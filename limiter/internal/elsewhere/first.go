@@ -34,14 +34,14 @@ func (o *Owed) PutFirst(until stage.Instant) {
 // HasFirst reports whether asks come after a charge.
 func (o *Owed) HasFirst() bool { return o.first.Load() != nil }
 
-// AwaitFirst waits until no ask has to come after a charge, or ctx ends. If nobody sends what is
-// owed, it calls send, which does so and then calls End. The error is ctx's, or that of an attempt
-// without an answer.
+// AwaitFirst waits until the bucket has answered the charges that asks come after, or until ctx
+// ends. If no caller is sending what is owed, it calls send, which sends that and then calls End.
+// The error is ctx's, or that of an attempt without an answer.
 func (o *Owed) AwaitFirst(ctx context.Context, send func()) error {
 	for f := o.first.Load(); f != nil; f = o.first.Load() {
 		a := f.next.Load() // before Begin: if another caller has begun, its End ends this one, or has ended it
 		if o.first.Load() != f {
-			continue // f had ended before its attempt was loaded: nobody would end that
+			continue // f has ended meanwhile: no sender would end the attempt that was loaded
 		}
 		if ctx.Err() == nil && o.Begin() {
 			send()
