@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
-	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/ringpop"
 )
 
 // Config of a Run. The zero Config is the node that the design promises to
@@ -88,43 +86,4 @@ func (c Config) Validate() error {
 		errs = append(errs, errors.New("no intervals: take at least one to warm up, and one to measure"))
 	}
 	return errors.Join(errs...)
-}
-
-// The limit of each key is far above what its hosts use, as limits mostly are.
-const (
-	limit = 1000
-	burst = 1000
-)
-
-// snapshot is what all hosts are configured with.
-func (c Config) snapshot() (*dynamicconfig.Snapshot, error) {
-	return dynamicconfig.Config{
-		Name:       "nodeload",
-		Properties: dynamicconfig.Properties{UpdateInterval: c.Interval, MaxKeys: max(c.Keys, 1)},
-		Rules: []dynamicconfig.Rule{{
-			Key: "load:*", Limit: limit, Burst: burst, Algorithm: c.Algorithm, MaxKeys: c.Keys,
-			// A key that is used rarely is still in use.
-			IdleAfter: max(time.Hour, 10*c.Interval),
-		}},
-	}.Snapshot()
-}
-
-// keys are names of 24 bytes, which most names are about as long as.
-func keys(n int) []string {
-	all := make([]string, n)
-	for i := range all {
-		all[i] = fmt.Sprintf("load:domain-%012d", i)
-	}
-	return all
-}
-
-// members are the hosts at addresses, of which the node under test is the
-// first. They are placed by their numbers, so that the node owns the same
-// keys in every run.
-func members(addresses []string) []ringpop.Host {
-	hosts := make([]ringpop.Host, len(addresses))
-	for i, address := range addresses {
-		hosts[i] = ringpop.Host{Address: address, Identity: fmt.Sprintf("host-%d", i)}
-	}
-	return hosts
 }

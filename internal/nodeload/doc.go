@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package nodeload measures what headgate costs: one whole node in its own
-// process among many hosts, and how its parts grow.
+// process among many hosts.
 //
 //	this process                         the process under test
 //	49 peers ── usage of its keys ─────▶ one headgate.Node: an owner
@@ -17,6 +17,7 @@
 //	})
 //	result.WriteTable(os.Stdout)
 //
-// Command scale below is that program, and writes the tables of docs/scale.md.
+// Command scale below is that program, and writes the tables of docs/scale.md. What the
+// parts of a node cost is measured in growth below, and what asking an owner takes in asks.
 // Out of scope: comparing with other limiters, and how exact the limits are.
 package nodeload

@@ -18,6 +18,8 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/nodeload/rusage"
+	"github.com/headgate/headgate/internal/nodeload/workload"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/ringpop/static"
 )
@@ -85,7 +87,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := answer.Encode(hello{address}); err != nil {
 		return errors.Join(err, stop())
 	}
-	t := newTraffic(node.Group(), keys(s.Config.Keys), 1)
+	t := newTraffic(node.Group(), workload.Keys(s.Config.Keys), 1)
 	var using sync.WaitGroup
 	err = s.answer(lines, answer, t, func() {
 		using.Go(func() { t.run(ctx, s.Config.load(s.Config.Rate, callersOfNode)) })
@@ -96,11 +98,11 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 func (s setup) start(ctx context.Context, listener net.Listener) (*headgate.Node, error) {
-	snapshot, err := s.Config.snapshot()
+	snapshot, err := workload.Snapshot(s.Config.Keys, s.Config.Interval, s.Config.Algorithm)
 	if err != nil {
 		return nil, err
 	}
-	hosts, err := static.New(members(append([]string{listener.Addr().String()}, s.Peers...))...)
+	hosts, err := static.New(workload.Members(append([]string{listener.Addr().String()}, s.Peers...))...)
 	if err != nil {
 		return nil, err
 	}
@@ -151,8 +153,8 @@ func read(began time.Time) (reading, error) {
 		r.Recent = append(r.Recent, time.Duration(m.PauseNs[(m.NumGC-1-i)%uint32(len(m.PauseNs))]))
 	}
 	var errs [2]error
-	r.CPU, errs[0] = cpuTime()
-	r.RSS, r.MaxRSS, errs[1] = resident()
+	r.CPU, errs[0] = rusage.CPUTime()
+	r.RSS, r.MaxRSS, errs[1] = rusage.Resident()
 	return r, errors.Join(errs[:]...)
 }
 

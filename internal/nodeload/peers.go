@@ -5,7 +5,6 @@ package nodeload
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"sync"
@@ -16,6 +15,8 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/nodeload/netcount"
+	"github.com/headgate/headgate/internal/nodeload/workload"
 	"github.com/headgate/headgate/ringpop/static"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
@@ -34,8 +35,8 @@ type peers struct {
 	loops      sync.WaitGroup
 	stop       context.CancelFunc
 
-	// Since the peers started. Sent and received are as the peers see it.
-	sent, received         atomic.Int64 // bytes
+	// Since the peers started, as the peers see it.
+	carried                netcount.Bytes
 	rowsSent, rowsReceived atomic.Int64 // keys in reports
 	calls                  atomic.Int64 // with reports, that the node under test made
 	asksSent, asksReceived atomic.Int64
@@ -61,17 +62,17 @@ func listen(ctx context.Context, config Config) (*peers, error) {
 
 // start starts the peers of the node at address.
 func (p *peers) start(ctx context.Context, address string) error {
-	snapshot, err := p.config.snapshot()
+	snapshot, err := workload.Snapshot(p.config.Keys, p.config.Interval, p.config.Algorithm)
 	if err != nil {
 		return err
 	}
-	hosts, err := static.New(members(append([]string{address}, p.addresses...))...)
+	hosts, err := static.New(workload.Members(append([]string{address}, p.addresses...))...)
 	if err != nil {
 		return err
 	}
 	for i, l := range p.listeners {
 		transport := &countedTransport{
-			Standalone: rpcyarpc.Standalone{Listener: countedListener{l, p}, Client: rpcyarpc.ClientOptions{Dial: p.dial}},
+			Standalone: rpcyarpc.Standalone{Listener: p.carried.Listen(l), Client: rpcyarpc.ClientOptions{Dial: p.carried.Dial}},
 			peers:      p,
 		}
 		node, err := headgate.New(headgate.Config{Address: p.addresses[i]}, memory.New(snapshot), hosts,
@@ -233,80 +234,4 @@ func rowsIn(payload *anypb.Any) int64 {
 		return 0
 	}
 	return int64(len(t.Rows))
-}
-
-// usageOf is what a host has to say that used each of keys once.
-func usageOf(c Config, keys []string) usage.Report {
-	n := len(keys)
-	return usage.Report{
-		Algorithm: c.Algorithm,
-		Keys:      keys,
-		Allowed:   fill(n, int64(1)),
-		Rejected:  make([]int64, n),
-		Elapsed:   fill(n, c.Interval),
-		Weight:    make([]float64, n),
-		Wants:     fill(n, 1/c.Interval.Seconds()),
-	}
-}
-
-// evenGrants gives a host the even share of n keys that so many hosts use.
-func evenGrants(n, hosts int) (*anypb.Any, error) {
-	share := 1 / float64(hosts)
-	g := usage.Grants{
-		Weight: fill(n, share), Burst: fill(n, burst*share), Used: make([]float64, n), Tokens: fill(n, burst*share),
-		Lease: fill(n, 10*interval),
-	}
-	return usage.Columnar{}.EncodeGrants(&g, n)
-}
-
-func fill[T any](n int, v T) []T {
-	column := make([]T, n)
-	for i := range column {
-		column[i] = v
-	}
-	return column
-}
-
-// countedListener counts what its connections carry.
-type countedListener struct {
-	net.Listener
-
-	peers *peers
-}
-
-// Accept waits for the next connection.
-func (l countedListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	return countedConn{c, l.peers}, nil
-}
-
-func (p *peers) dial(ctx context.Context, address string) (net.Conn, error) {
-	c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("a peer: %w", err)
-	}
-	return countedConn{c, p}, nil
-}
-
-type countedConn struct {
-	net.Conn
-
-	peers *peers
-}
-
-// Read counts what it reads.
-func (c countedConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.peers.received.Add(int64(n))
-	return n, err
-}
-
-// Write counts what it writes.
-func (c countedConn) Write(b []byte) (int, error) {
-	n, err := c.Conn.Write(b)
-	c.peers.sent.Add(int64(n))
-	return n, err
 }

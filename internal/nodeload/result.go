@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
+	"strings"
+
+	"github.com/headgate/headgate/internal/nodeload/figures"
 )
 
 // Result is what a node took.
@@ -74,8 +76,8 @@ func newResult(c Config, owned int, from, to reading, before, after counts) Resu
 		Algorithm:     c.Algorithm,
 		DecisionsPerS: per(to.Decisions - from.Decisions),
 		Refused:       to.Refused - from.Refused,
-		DecisionP50Us: us(quantileOf(from.Waits, to.Waits, 0.5)),
-		DecisionP99Us: us(quantileOf(from.Waits, to.Waits, 0.99)),
+		DecisionP50Us: figures.Us(quantileOf(from.Waits, to.Waits, 0.5)),
+		DecisionP99Us: figures.Us(quantileOf(from.Waits, to.Waits, 0.99)),
 		AsksOutPerS:   per(after.asksReceived - before.asksReceived),
 		AsksInPerS:    per(after.asksSent - before.asksSent),
 		CallsPerS:     per(after.calls - before.calls),
@@ -88,48 +90,30 @@ func newResult(c Config, owned int, from, to reading, before, after counts) Resu
 		MaxRSS:        to.MaxRSS,
 		Updates:       len(took),
 		Failed:        after.failed - before.failed,
-		UpdateP50Ms:   ms(quantile(took, 0.5)),
-		UpdateP99Ms:   ms(quantile(took, 0.99)),
-		UpdateMaxMs:   ms(quantile(took, 1)),
-		LateP99Ms:     ms(quantile(late, 0.99)),
+		UpdateP50Ms:   figures.Ms(figures.Quantile(took, 0.5)),
+		UpdateP99Ms:   figures.Ms(figures.Quantile(took, 0.99)),
+		UpdateMaxMs:   figures.Ms(figures.Quantile(took, 1)),
+		LateP99Ms:     figures.Ms(figures.Quantile(late, 0.99)),
 		GCs:           int(to.GCs - from.GCs),
-		PauseSumMs:    ms(to.Pauses - from.Pauses),
+		PauseSumMs:    figures.Ms(to.Pauses - from.Pauses),
 	}
 	if len(pauses) > 0 {
-		r.PauseMaxMs = ms(slices.Max(pauses))
+		r.PauseMaxMs = figures.Ms(slices.Max(pauses))
 	}
 	return r
-}
-
-func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
-// quantile of sorted: the least value that the part q of them does not
-// exceed; 0 if there are none.
-func quantile(sorted []time.Duration, q float64) time.Duration {
-	if len(sorted) == 0 {
-		return 0
-	}
-	for i := range sorted {
-		if float64(i+1) >= q*float64(len(sorted)) {
-			return sorted[i]
-		}
-	}
-	return sorted[len(sorted)-1]
 }
 
 // Rows are the lines of a table: what, and how much.
 func (r Result) Rows() [][2]string {
 	return [][2]string{
-		{"hosts, keys in use, owned", fmt.Sprintf("%d, %s, %s", r.Hosts, thousands(r.Keys), thousands(r.Owned))},
+		{"hosts, keys in use, owned", fmt.Sprintf("%d, %s, %s", r.Hosts, figures.Thousands(r.Keys), figures.Thousands(r.Owned))},
 		{"interval, measured for", fmt.Sprintf("%g s, %.0f s", r.IntervalS, r.MeasuredS)},
 		{"algorithm", "`" + r.Algorithm + "`"},
-		{"decisions/s, refused", fmt.Sprintf("%s, %d", thousands(int(r.DecisionsPerS)), r.Refused)},
+		{"decisions/s, refused", fmt.Sprintf("%s, %d", figures.Thousands(int(r.DecisionsPerS)), r.Refused)},
 		{"a decision: median, **p99**", fmt.Sprintf("%.1f µs, **%.1f µs**", r.DecisionP50Us, r.DecisionP99Us)},
-		{"asks of other owners, by other hosts /s", fmt.Sprintf("%s, %s", thousands(int(r.AsksOutPerS)), thousands(int(r.AsksInPerS)))},
-		{"keys reported to other owners /s", thousands(int(r.RowsOutPerS))},
-		{"keys reported by other hosts /s", thousands(int(r.RowsInPerS))},
+		{"asks of other owners, by other hosts /s", fmt.Sprintf("%s, %s", figures.Thousands(int(r.AsksOutPerS)), figures.Thousands(int(r.AsksInPerS)))},
+		{"keys reported to other owners /s", figures.Thousands(int(r.RowsOutPerS))},
+		{"keys reported by other hosts /s", figures.Thousands(int(r.RowsInPerS))},
 		{"calls with reports /s", fmt.Sprintf("%.1f", r.CallsPerS)},
 		{"network in, out", fmt.Sprintf("%.0f kB/s, %.0f kB/s", r.BytesInPerS/1e3, r.BytesOutPerS/1e3)},
 		{"**CPU**, user and system", fmt.Sprintf("**%.1f%%** of one core", r.CPUPercent)},
@@ -137,16 +121,30 @@ func (r Result) Rows() [][2]string {
 		{"a report: median, **p99**, longest", fmt.Sprintf("%.1f ms, **%.1f ms**, %.1f ms of %d", r.UpdateP50Ms, r.UpdateP99Ms, r.UpdateMaxMs, r.Updates)},
 		{"p99 of a timer of the peers", fmt.Sprintf("%.1f ms late", r.LateP99Ms)},
 		{"GCs, longest pause, all pauses", fmt.Sprintf("%d, %.2f ms, %.1f ms", r.GCs, r.PauseMaxMs, r.PauseSumMs)},
-		{"keys with a grant, failed reports", fmt.Sprintf("%s, %d", thousands(r.Granted), r.Failed)},
+		{"keys with a grant, failed reports", fmt.Sprintf("%s, %d", figures.Thousands(r.Granted), r.Failed)},
 	}
 }
 
 // WriteTable writes r for people.
 func (r Result) WriteTable(w io.Writer) error {
 	for _, row := range r.Rows() {
-		if _, err := fmt.Fprintf(w, "%-36s %s\n", plain(row[0]), plain(row[1])); err != nil {
+		if _, err := fmt.Fprintf(w, "%-36s %s\n", figures.Plain(row[0]), figures.Plain(row[1])); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// NodeTable is results side by side, as Markdown. Each has a title.
+func NodeTable(titles []string, results []Result) string {
+	var b strings.Builder
+	figures.Header(&b, append([]string{""}, titles...))
+	for i, row := range results[0].Rows() {
+		fmt.Fprintf(&b, "| %s |", row[0])
+		for _, r := range results {
+			fmt.Fprintf(&b, " %s |", r.Rows()[i][1])
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headgate/headgate/internal/nodeload/workload"
 	"github.com/headgate/headgate/ringpop"
 )
 
@@ -35,12 +36,12 @@ func Run(ctx context.Context, config Config, command func(ctx context.Context) *
 		return result, err
 	}
 	defer func() { err = errors.Join(err, n.wait()) }()
-	ring, err := ringpop.New(members(append([]string{n.address}, p.addresses...)), 0)
+	ring, err := ringpop.New(workload.Members(append([]string{n.address}, p.addresses...)), 0)
 	if err != nil {
 		return result, err
 	}
 	var owned []string
-	for _, key := range keys(config.Keys) {
+	for _, key := range workload.Keys(config.Keys) {
 		if ring.Owner(key) == n.address {
 			owned = append(owned, key)
 		}
@@ -52,7 +53,7 @@ func Run(ctx context.Context, config Config, command func(ctx context.Context) *
 		return result, err
 	}
 	p.use(ctx, owned)
-	if err := pass(ctx, config.Interval*time.Duration(config.Warmup)); err != nil {
+	if err := workload.Pause(ctx, config.Interval*time.Duration(config.Warmup)); err != nil {
 		return result, err
 	}
 	from, err := n.ask(begin)
@@ -60,7 +61,7 @@ func Run(ctx context.Context, config Config, command func(ctx context.Context) *
 		return result, err
 	}
 	before := p.count()
-	if err := pass(ctx, config.Interval*time.Duration(config.Intervals)); err != nil {
+	if err := workload.Pause(ctx, config.Interval*time.Duration(config.Intervals)); err != nil {
 		return result, err
 	}
 	after := p.count()
@@ -69,18 +70,6 @@ func Run(ctx context.Context, config Config, command func(ctx context.Context) *
 		return result, err
 	}
 	return newResult(config, len(owned), from, to, before, after), nil
-}
-
-// pass waits.
-func pass(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // counts are what peers have counted until now.
@@ -96,7 +85,7 @@ func (p *peers) count() counts {
 	defer p.mu.Unlock()
 
 	return counts{
-		p.sent.Load(), p.received.Load(), p.rowsSent.Load(), p.rowsReceived.Load(), p.calls.Load(),
+		p.carried.Sent.Load(), p.carried.Received.Load(), p.rowsSent.Load(), p.rowsReceived.Load(), p.calls.Load(),
 		p.asksSent.Load(), p.asksReceived.Load(), p.failed.Load(),
 		slices.Clone(p.took), slices.Clone(p.late),
 	}

@@ -104,15 +104,3 @@ func TestConfigIsChecked(t *testing.T) {
 		}
 	}
 }
-
-func TestQuantile(t *testing.T) {
-	d := []time.Duration{1, 2, 3, 4}
-	for q, want := range map[float64]time.Duration{0: 1, 0.25: 1, 0.5: 2, 0.51: 3, 0.99: 4, 1: 4} {
-		if got := quantile(d, q); got != want {
-			t.Errorf("quantile %v = %v, want %v", q, got, want)
-		}
-	}
-	if quantile(nil, 0.5) != 0 {
-		t.Error("of nothing")
-	}
-}

@@ -11,6 +11,8 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/markers"
 	"github.com/headgate/headgate/internal/nodeload"
+	"github.com/headgate/headgate/internal/nodeload/asks"
+	"github.com/headgate/headgate/internal/nodeload/growth"
 )
 
 // table is one of docs/scale.md.
@@ -78,17 +80,17 @@ func nodeTables(ctx context.Context, o options) ([]table, error) {
 
 // askTables is how long decisions wait for an owner, and without one.
 func askTables(ctx context.Context, o options) ([]table, error) {
-	c, err := nodeload.Asks(ctx, o.asking)
-	return []table{{"asks", c.AskTable()}, {"gone", c.GoneTable()}}, err
+	c, err := asks.Measure(ctx, o.asking)
+	return []table{{"asks", c.Table()}, {"gone", c.GoneTable()}}, err
 }
 
 // growthTablesOf is what the parts cost.
 func growthTablesOf(ctx context.Context, o options) ([]table, error) {
-	g, err := nodeload.Grow(ctx, o.sizes)
+	g, err := growth.Measure(ctx, o.sizes)
 	return growthTables(g), err
 }
 
-func growthTables(g nodeload.Growth) []table {
+func growthTables(g growth.Costs) []table {
 	return []table{
 		{"host", g.HostTable()},
 		{"owner", g.OwnerTable()},

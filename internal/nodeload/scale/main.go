@@ -21,6 +21,8 @@ import (
 	"os/signal"
 
 	"github.com/headgate/headgate/internal/nodeload"
+	"github.com/headgate/headgate/internal/nodeload/asks"
+	"github.com/headgate/headgate/internal/nodeload/growth"
 )
 
 func main() {
@@ -45,8 +47,8 @@ func main() {
 // options are the flags.
 type options struct {
 	node   nodeload.Config
-	sizes  nodeload.Sizes
-	asking nodeload.AskConfig
+	sizes  growth.Sizes
+	asking asks.Config
 	json   bool
 	asks   bool
 	growth bool
@@ -77,17 +79,17 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	case o.docs != "":
 		return write(ctx, o)
 	case o.asks:
-		c, err := nodeload.Asks(ctx, o.asking)
+		c, err := asks.Measure(ctx, o.asking)
 		if err != nil {
 			return err
 		}
 		if o.json {
 			return encode(out, c)
 		}
-		_, err = fmt.Fprintf(out, "%s\n%s", c.AskTable(), c.GoneTable())
+		_, err = fmt.Fprintf(out, "%s\n%s", c.Table(), c.GoneTable())
 		return err
 	case o.growth:
-		g, err := nodeload.Grow(ctx, o.sizes)
+		g, err := growth.Measure(ctx, o.sizes)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/nodeload"
+	"github.com/headgate/headgate/internal/nodeload/asks"
+	"github.com/headgate/headgate/internal/nodeload/growth"
 	"github.com/headgate/headgate/internal/testrun"
 )
 
@@ -35,8 +37,8 @@ func TestMain(m *testing.M) {
 func small(o options) options {
 	o.node.Keys, o.node.Hosts, o.node.Interval = 200, 4, 100*time.Millisecond
 	o.node.Warmup, o.node.Intervals = 2, 2
-	o.asking = nodeload.AskConfig{Answered: 500 * time.Millisecond, Gone: 100 * time.Millisecond}
-	o.sizes = nodeload.Sizes{Keys: []int{200}, Reported: 400, Hosts: []int{1, 4}, Pairs: 400, Rings: []int{10}, Connections: 8}
+	o.asking = asks.Config{Answered: 500 * time.Millisecond, Gone: 100 * time.Millisecond}
+	o.sizes = growth.Sizes{Keys: []int{200}, Reported: 400, Hosts: []int{1, 4}, Pairs: 400, Rings: []int{10}, Connections: 8}
 	return o
 }
 

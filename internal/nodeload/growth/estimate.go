@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nodeload
+package growth
 
 import (
 	"math"
@@ -41,7 +41,7 @@ func Shapes() []Shape {
 }
 
 // Estimate is what one host of a Shape takes, on paper: from what the parts
-// cost, as a Growth has them.
+// cost, as Costs have them.
 type Estimate struct {
 	// CallsPerS that it makes; it answers as many.
 	CallsPerS float64
@@ -76,35 +76,35 @@ const base = 20e6
 //
 // N hosts use k keys each, K in all. Each host owns K/N keys, of which others
 // report k in all: as many pairs of key and host as there are keys on a host.
-func (g Growth) Estimate(s Shape) Estimate {
+func (costs Costs) Estimate(s Shape) Estimate {
 	k, n, t := float64(s.KeysPerHost), float64(s.Hosts), s.Interval.Seconds()
-	host, owner, ring := g.host(s.KeysPerHost), g.owner(s.HostsPerKey), g.ring(s.Hosts)
+	host, owner, ring := costs.host(s.KeysPerHost), costs.owner(s.HostsPerKey), costs.ring(s.Hosts)
 	calls := n*(1-math.Pow(1-1/n, k)) + k/10_000
 	const percent = 100 / 1e9 // of ns in a second
 	return Estimate{
 		CallsPerS:   calls / t,
 		HostCPU:     percent * k * host.RoundNs / t,
 		OwnerCPU:    percent * k * owner.ReportNs / t,
-		CallCPU:     percent * (calls*g.Call.Us*1e3 + k*g.Call.KeyNs) / t,
+		CallCPU:     percent * (calls*costs.Call.Us*1e3 + k*costs.Call.KeyNs) / t,
 		WatchCPU:    percent * k * host.WatchNs,
 		HostMemory:  k * host.Bytes,
 		OwnerMemory: k * owner.Bytes, // a key's own is in it
-		PeerMemory:  n * (ring.Bytes + g.Call.ConnectionBytes),
-		BytesPerS:   (k*(host.Out+host.Back) + calls*g.Call.Bytes) / t,
+		PeerMemory:  n * (ring.Bytes + costs.Call.ConnectionBytes),
+		BytesPerS:   (k*(host.Out+host.Back) + calls*costs.Call.Bytes) / t,
 	}
 }
 
 // host, owner and ring are what was measured nearest to a size, in ratio.
-func (g Growth) host(n int) HostCost {
-	return nearest(g.Host, n, func(c HostCost) int { return c.Keys })
+func (costs Costs) host(n int) HostCost {
+	return nearest(costs.Host, n, func(c HostCost) int { return c.Keys })
 }
 
-func (g Growth) owner(n int) OwnerCost {
-	return nearest(g.Owner, n, func(c OwnerCost) int { return c.Hosts })
+func (costs Costs) owner(n int) OwnerCost {
+	return nearest(costs.Owner, n, func(c OwnerCost) int { return c.Hosts })
 }
 
-func (g Growth) ring(n int) RingCost {
-	return nearest(g.Ring, n, func(c RingCost) int { return c.Hosts })
+func (costs Costs) ring(n int) RingCost {
+	return nearest(costs.Ring, n, func(c RingCost) int { return c.Hosts })
 }
 
 func nearest[C any](all []C, n int, size func(C) int) (best C) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nodeload
+package growth
 
 import (
 	"context"
@@ -12,7 +12,8 @@ import (
 
 	"google.golang.org/protobuf/types/known/anypb"
 
-	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/nodeload/netcount"
+	"github.com/headgate/headgate/internal/nodeload/workload"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
 )
@@ -36,16 +37,16 @@ const calls = 20
 
 // callCost calls a server over so many connections.
 func callCost(ctx context.Context, connections int) (c CallCost, err error) {
-	p := &peers{config: Config{Algorithm: algorithm.NameElastic}.withDefaults(), stop: func() {}}
+	var carrying netcount.Bytes
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return c, err
 	}
-	one, err := newCaller(p.config, 1)
+	one, err := newCaller(1)
 	if err != nil {
 		return c, err
 	}
-	many, err := newCaller(p.config, perCall)
+	many, err := newCaller(perCall)
 	if err != nil {
 		return c, err
 	}
@@ -57,7 +58,7 @@ func callCost(ctx context.Context, connections int) (c CallCost, err error) {
 	before := held()
 	// All addresses lead to the one server, each by a connection of its own.
 	client, err := rpcyarpc.NewClient(rpcyarpc.ClientOptions{Dial: func(ctx context.Context, _ string) (net.Conn, error) {
-		return p.dial(ctx, l.Addr().String())
+		return carrying.Dial(ctx, l.Addr().String())
 	}})
 	if err != nil {
 		return c, err
@@ -74,12 +75,12 @@ func callCost(ctx context.Context, connections int) (c CallCost, err error) {
 	}
 	c.ConnectionBytes = (held() - before) / float64(connections)
 	n := calls * connections
-	carried := p.sent.Load() + p.received.Load()
+	carried := carrying.Sent.Load() + carrying.Received.Load()
 	var small, large stopwatch
 	for range calls {
 		small.time(func() { err = errors.Join(err, one.call(ctx, to)) })
 	}
-	carried = p.sent.Load() + p.received.Load() - carried
+	carried = carrying.Sent.Load() + carrying.Received.Load() - carried
 	for range calls {
 		large.time(func() { err = errors.Join(err, many.call(ctx, to)) })
 	}
@@ -94,8 +95,8 @@ type caller struct {
 	usage, grants *anypb.Any
 }
 
-func newCaller(c Config, n int) (caller, error) {
-	usage, err := reports(c, keys(n))
+func newCaller(n int) (caller, error) {
+	usage, err := reports(workload.Keys(n))
 	if err != nil {
 		return caller{}, err
 	}

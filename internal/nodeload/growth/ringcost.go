@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nodeload
+package growth
 
 import (
 	"fmt"
 	"runtime"
 
+	"github.com/headgate/headgate/internal/nodeload/workload"
 	"github.com/headgate/headgate/ringpop"
 )
 
@@ -28,7 +29,7 @@ func membersOf(hosts int) []ringpop.Host {
 	for i := range addresses {
 		addresses[i] = fmt.Sprintf("10.%d.%d.%d:7933", i>>16, i>>8&0xff, i&0xff)
 	}
-	return members(addresses)
+	return workload.Members(addresses)
 }
 
 func ringCost(hosts int) (RingCost, error) {
@@ -44,7 +45,7 @@ func ringCost(hosts int) (RingCost, error) {
 	after := held()
 	runtime.KeepAlive(all)
 	add.time(func() { _, err = ring.With(all[hosts]) })
-	names := keys(max(100*hosts, 100_000))
+	names := workload.Keys(max(100*hosts, 100_000))
 	counts := make(map[string]int, hosts)
 	for _, name := range names {
 		counts[ring.Owner(name)]++

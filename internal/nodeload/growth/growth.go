@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nodeload
+// Package growth measures what the parts of a node cost at several sizes: a host, an
+// owner, a ring and calls, one after another and on virtual time. From that it
+// estimates whole clusters. It knows no whole node, and no load but that of each key used
+// once an interval.
+package growth
 
 import (
 	"context"
 	"runtime"
 	"time"
+
+	"github.com/headgate/headgate/internal/nodeload/rusage"
 )
 
 // Sizes say at which sizes Grow measures. The zero value is what docs/scale.md
@@ -48,42 +54,42 @@ func (s Sizes) withDefaults() Sizes {
 	return s
 }
 
-// Growth is what the parts of a node cost at several sizes.
-type Growth struct {
+// Costs are what the parts of a node cost at several sizes.
+type Costs struct {
 	Host  []HostCost  `json:"host"`
 	Owner []OwnerCost `json:"owner"`
 	Ring  []RingCost  `json:"ring"`
 	Call  CallCost    `json:"call"`
 }
 
-// Grow measures the parts of a node one after another, in this process, on
+// Measure measures the parts of a node one after another, in this process, on
 // virtual time. CPU is that of the whole process, with its collector; memory
 // is what is left after it ran.
-func Grow(ctx context.Context, s Sizes) (g Growth, err error) {
+func Measure(ctx context.Context, s Sizes) (costs Costs, err error) {
 	s = s.withDefaults()
 	for _, n := range s.Keys {
 		c, err := hostCost(ctx, n, s.Reported)
 		if err != nil {
-			return g, err
+			return costs, err
 		}
-		g.Host = append(g.Host, c)
+		costs.Host = append(costs.Host, c)
 	}
 	for _, n := range s.Hosts {
 		c, err := ownerCost(ctx, n, s.Pairs)
 		if err != nil {
-			return g, err
+			return costs, err
 		}
-		g.Owner = append(g.Owner, c)
+		costs.Owner = append(costs.Owner, c)
 	}
 	for _, n := range s.Rings {
 		c, err := ringCost(n)
 		if err != nil {
-			return g, err
+			return costs, err
 		}
-		g.Ring = append(g.Ring, c)
+		costs.Ring = append(costs.Ring, c)
 	}
-	g.Call, err = callCost(ctx, s.Connections)
-	return g, err
+	costs.Call, err = callCost(ctx, s.Connections)
+	return costs, err
 }
 
 // stopwatch adds up CPU time. The first error stays.
@@ -94,12 +100,12 @@ type stopwatch struct {
 
 // time adds what do takes.
 func (s *stopwatch) time(do func()) {
-	from, err := cpuTime()
+	from, err := rusage.CPUTime()
 	if s.err == nil {
 		s.err = err
 	}
 	do()
-	to, _ := cpuTime()
+	to, _ := rusage.CPUTime()
 	s.total += to - from
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nodeload
+package growth
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/nodeload/workload"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
@@ -53,8 +54,7 @@ const (
 // hostCost runs a limiter.Group of n keys on virtual time, until that many
 // were reported.
 func hostCost(ctx context.Context, n, reported int) (HostCost, error) {
-	c := Config{Keys: n, Interval: interval, Algorithm: algorithm.NameElastic}.withDefaults()
-	snapshot, err := c.snapshot()
+	snapshot, err := workload.Snapshot(n, interval, algorithm.NameElastic)
 	if err != nil {
 		return HostCost{}, err
 	}
@@ -62,7 +62,7 @@ func hostCost(ctx context.Context, n, reported int) (HostCost, error) {
 	if err != nil {
 		return HostCost{}, err
 	}
-	names := keys(n)
+	names := workload.Keys(n)
 	h := &hostRun{now: stage.Now(), names: names, codec: &countingCodec{grants: make(map[int]*anypb.Any)}}
 	h.updater = &usage.Fanout{
 		Host: "host-0", Placement: ring, Self: "", Peers: everyone{},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nodeload
+package growth
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/nodeload/workload"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -27,19 +28,14 @@ type OwnerCost struct {
 	KeyBytes float64 `json:"bytes_per_key"`
 }
 
-// perCall is how many keys a host reports to one owner at a time: as many as
-// an owner among 50 has of 100,000.
-const perCall = 2_000
-
 // ownerCost runs an Aggregator of so many pairs on virtual time.
 func ownerCost(ctx context.Context, hosts, pairs int) (OwnerCost, error) {
 	n := min(max(pairs/hosts, 1), 100_000)
-	c := Config{Keys: n, Interval: interval, Algorithm: algorithm.NameElastic}.withDefaults()
-	snapshot, err := c.snapshot()
+	snapshot, err := workload.Snapshot(n, interval, algorithm.NameElastic)
 	if err != nil {
 		return OwnerCost{}, err
 	}
-	usages, err := reports(c, keys(n))
+	usages, err := reports(workload.Keys(n))
 	if err != nil {
 		return OwnerCost{}, err
 	}
@@ -82,21 +78,6 @@ func ownerCost(ctx context.Context, hosts, pairs int) (OwnerCost, error) {
 		Hosts: hosts, Keys: n,
 		ReportNs: watch.per(rounds * hosts * n), Bytes: all / float64(n*hosts), KeyBytes: all / float64(n),
 	}, watch.err
-}
-
-// reports are what a host says of keys, in calls.
-func reports(c Config, keys []string) ([]*anypb.Any, error) {
-	var all []*anypb.Any
-	for len(keys) > 0 {
-		n := min(perCall, len(keys))
-		u := usageOf(c, keys[:n])
-		payload, err := usage.Columnar{}.EncodeReport(&u)
-		if err != nil {
-			return nil, err
-		}
-		all, keys = append(all, payload), keys[n:]
-	}
-	return all, nil
 }
 
 var columns struct {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nodeload
+// Package rusage reads what this process has taken. It knows no other process, and no system but Linux.
+package rusage
 
 import (
 	"bytes"
@@ -10,9 +11,9 @@ import (
 	"time"
 )
 
-// cpuTime is what this process has taken of all processors, in user and
+// CPUTime is what this process has taken of all processors, in user and
 // system mode.
-func cpuTime() (time.Duration, error) {
+func CPUTime() (time.Duration, error) {
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
 		return 0, fmt.Errorf("read the time that this process took: %w", err)
@@ -20,9 +21,9 @@ func cpuTime() (time.Duration, error) {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano()), nil
 }
 
-// resident is the memory that this process has, and the most that it ever
+// Resident is the memory that this process has, and the most that it ever
 // had, in bytes.
-func resident() (now, most int64, err error) {
+func Resident() (now, most int64, err error) {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0, 0, err

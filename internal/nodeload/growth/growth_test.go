@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package nodeload
+package growth
 
 import (
 	"math"
@@ -13,7 +13,7 @@ func TestGrowAtSmallSizes(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("what a process takes is measured on Linux only")
 	}
-	g, err := Grow(t.Context(), Sizes{Keys: []int{500}, Reported: 1000, Hosts: []int{1, 10}, Pairs: 1000, Rings: []int{10}, Connections: 10})
+	g, err := Measure(t.Context(), Sizes{Keys: []int{500}, Reported: 1000, Hosts: []int{1, 10}, Pairs: 1000, Rings: []int{10}, Connections: 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func TestGrowAtSmallSizes(t *testing.T) {
 }
 
 func TestEstimate(t *testing.T) {
-	g := Growth{
+	g := Costs{
 		Host:  []HostCost{{Keys: 1000, RoundNs: 1000, WatchNs: 100, Bytes: 500, Out: 30, Back: 10}, {Keys: 1_000_000}},
 		Owner: []OwnerCost{{Hosts: 10, ReportNs: 500, Bytes: 100}, {Hosts: 1000}},
 		Ring:  []RingCost{{Hosts: 10, Bytes: 1000}},
@@ -55,13 +55,5 @@ func TestEstimate(t *testing.T) {
 	few := g.Estimate(Shape{Hosts: 10_000, KeysPerHost: 1, HostsPerKey: 10_000, Interval: time.Second})
 	if few.CallsPerS > 1.001 {
 		t.Errorf("%v calls/s for one key", few.CallsPerS)
-	}
-}
-
-func TestThousands(t *testing.T) {
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
-		if got := thousands(n); got != want {
-			t.Errorf("thousands(%d) = %q", n, got)
-		}
 	}
 }
