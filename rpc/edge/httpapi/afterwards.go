@@ -20,7 +20,7 @@ type reserved struct {
 // settlement is the body of POST /v1/settle, and of its answer.
 type settlement struct {
 	Reservation *string `json:"reservation"`
-	Cost        *int64  `json:"cost"`
+	Cost        *whole  `json:"cost"`
 }
 
 func (q *settlement) check() error {
@@ -100,7 +100,7 @@ func (a *API) settle(w http.ResponseWriter, r *http.Request) {
 		a.responder.refuse(w, noReserve, "%s", noReserve.advice)
 		return
 	}
-	a.decider.engine.Decide(r.Context(), edge.Ask{Kind: edge.Settle, Held: held, Cost: *q.Cost})
+	a.decider.engine.Decide(r.Context(), edge.Ask{Kind: edge.Settle, Held: held, Cost: int64(*q.Cost)})
 	a.responder.metrics.settled.Inc(1)
 	a.responder.sendJSON(w, q)
 }

@@ -322,6 +322,46 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 
 // Whatever the entries are, a body with too many of them is refused before it takes the
 // memory that they need. A body of as many as there may be, with all their fields, is not.
+// JSON has one kind of number, and some programs write all of theirs as floats.
+func TestAWholeNumberMayBeWrittenAsAFloat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAPI(t, Options{})
+		document := readDocument(t)
+		for body, want := range map[string]string{
+			`{"key": "k1", "cost": 2.0}`:                               `"cost":2,"wait_ms":0,`,
+			`{"key": "k2", "cost": 2e0, "max_wait_ms": 1.5e2}`:         `"cost":2,"wait_ms":0,`,
+			`{"key": "large", "cost": 9007199254740991.0}`:             `"reason":"too-costly"`,
+			`{"key": "k3", "cost": 0.0}`:                               `"reason":"invalid-cost"`,
+			`{"key": "k3", "cost": -1.0}`:                              `"reason":"invalid-cost"`,
+			`{"requests": [{"key": "large", "cost": 20000e-1}]}`:       `"cost":2000,`,
+			`{"key": "k3", "cost": 1.5}`:                               "cost cannot be a number 1.5: send a whole number",
+			`{"key": "k3", "cost": 9007199254740992.0}`:                "cost cannot be a number 9007199254740992.0",
+			`{"key": "k3", "max_wait_ms": 0.5}`:                        "max_wait_ms cannot be a number 0.5",
+			`{"key": "k3", "max_wait_ms": false}`:                      "max_wait_ms cannot be a bool",
+			`{"requests": [{"key": "k3"}, {"key": "k", "cost": [1]}]}`: "requests.cost cannot be an array: send a whole number",
+		} {
+			if got := text(t, call(t, a, "POST", "/v1/allow", body)); !strings.Contains(got, want) {
+				t.Errorf("%s: %s", body, got)
+			}
+		}
+		var sent any
+		if err := json.Unmarshal([]byte(`{"key": "k", "cost": 2.0, "max_wait_ms": 1.5e2}`), &sent); err != nil {
+			t.Fatal(err)
+		}
+		if err := document.check(map[string]any{"$ref": "#/components/schemas/Ask"}, sent); err != nil {
+			t.Errorf("the document refuses it: %v", err)
+		}
+		r := text(t, call(t, a, "POST", "/v1/reserve", `{"key": "k4", "cost": 5.0}`))
+		var held struct{ Reservation string }
+		if err := json.Unmarshal([]byte(r), &held); err != nil {
+			t.Fatal(err)
+		}
+		if got := text(t, call(t, a, "POST", "/v1/settle", `{"reservation": "`+held.Reservation+`", "cost": 3.0}`)); !strings.Contains(got, `"cost":3}`) {
+			t.Errorf("settled: %s", got)
+		}
+	})
+}
+
 func TestBodiesWithTooManyEntriesAreNotDecoded(t *testing.T) {
 	a := newAPI(t, Options{MaxBatch: 10})
 	for _, entry := range []string{`{}`, `null`, `[]`, `1`, `{"key":"a"}`} {
@@ -396,6 +436,8 @@ func TestKeys(t *testing.T) {
 			{"/v1/keys/k/a%2Fb//../c%20%25", `{"key":"k/a/b//../c %"`, `"default";q=20;w=2 | "default";r=20;t=0`, 200},
 			{"/v1/keys/open", `{"key":"open","rule":"open","algorithm":"elastic","limit":1,`, `"default";q=1;w=1 | "default";r=1;t=0`, 200},
 			{"/v1/keys/", `"type":"/v1/problems/invalid-key"`, "", 400},
+			{"/v1/keys/k" + strings.Repeat("%20", 1023), `"rule":"k*"`, `"default";q=20;w=2 | "default";r=20;t=0`, 200},
+			{"/v1/keys/k" + strings.Repeat("%20", 1024), `"type":"/v1/problems/invalid-key"`, "", 400},
 			{"/v1/keys/nobody", `"type":"/v1/problems/unmatched"`, "", 404},
 			{"/v1/keys", `"type":"/v1/problems/not-found"`, "", 404},
 		} {

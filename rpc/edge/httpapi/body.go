@@ -23,8 +23,8 @@ import (
 // ask is what one event asks for.
 type ask struct {
 	Key       *string `json:"key"`
-	Cost      *int64  `json:"cost"`
-	MaxWaitMS *int64  `json:"max_wait_ms"`
+	Cost      *whole  `json:"cost"`
+	MaxWaitMS *whole  `json:"max_wait_ms"`
 }
 
 // fieldsOfAsk is how many fields an ask has. n of them have at most so many times n
@@ -285,7 +285,7 @@ func (q *ask) cost() int64 {
 	if q.Cost == nil {
 		return 1
 	}
-	return *q.Cost
+	return int64(*q.Cost)
 }
 
 // longest is how long the program would wait.
@@ -294,5 +294,5 @@ func (q *ask) longest() time.Duration {
 		return 0
 	}
 	const most = math.MaxInt64 / int64(time.Millisecond)
-	return time.Duration(min(*q.MaxWaitMS, most)) * time.Millisecond
+	return time.Duration(min(int64(*q.MaxWaitMS), most)) * time.Millisecond
 }

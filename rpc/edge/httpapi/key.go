@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/edge"
 )
 
@@ -27,7 +28,7 @@ const keysPath = "/v1/keys/"
 
 func (a *API) key(w http.ResponseWriter, r *http.Request) {
 	key := keyOf(r)
-	if key == "" {
+	if key == "" || len(key) > rpc.MaxKeyLength {
 		a.responder.refuse(w, invalidKey, "%s", invalidKey.advice)
 		return
 	}

@@ -80,20 +80,20 @@ func (s *scanner) text() ([]byte, bool) {
 }
 
 // number reads a whole number of at most 18 digits, which does not overflow.
-func (s *scanner) number(to **int64) bool {
+func (s *scanner) number(to **whole) bool {
 	s.space()
 	rest := s.rest
 	negative := len(rest) > 0 && rest[0] == '-'
 	if negative {
 		rest = rest[1:]
 	}
-	var n int64
+	var n whole
 	digits := 0
 	for ; digits < len(rest) && '0' <= rest[digits] && rest[digits] <= '9'; digits++ {
 		if digits == 18 {
 			return false
 		}
-		n = n*10 + int64(rest[digits]-'0')
+		n = n*10 + whole(rest[digits]-'0')
 	}
 	if digits == 0 || digits > 1 && rest[0] == '0' || *to != nil {
 		return false
