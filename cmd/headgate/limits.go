@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 	folder "github.com/headgate/headgate/dynamicconfig/file"
 	"github.com/headgate/headgate/internal/command"
@@ -55,7 +56,7 @@ must be made again; and with 4 if nobody confirmed what is dangerous.`,
 func newLimitsCheck() *cobra.Command {
 	var also []string
 	var strict bool
-	var o output
+	var o output.Form
 	cmd := &cobra.Command{
 		Use:     "check FILE...",
 		Aliases: []string{"lint"},
@@ -73,11 +74,11 @@ may have, because its debt would outlast max_debt. With --strict, these are mist
   headgate limits check -o json limits.yaml
   generate-limits | headgate limits check -`,
 		Args: cobra.MinimumNArgs(1),
-		RunE: func(cmd *cobra.Command, files []string) error { return o.checkLimits(cmd, files, also, strict) },
+		RunE: func(cmd *cobra.Command, files []string) error { return checkLimits(cmd, &o, files, also, strict) },
 	}
 	alsoFlag(cmd, &also)
 	cmd.Flags().BoolVar(&strict, "strict", false, "exit with 1 also for what is legal and surely not meant")
-	o.flags(cmd, "text")
+	o.Flags(cmd, "text")
 	return cmd
 }
 
@@ -123,15 +124,9 @@ func mistakesOf(err error) []mistake {
 	return all
 }
 
-// checkLimits checks files, and says what it found on stdout and stderr, for people.
-func checkLimits(cmd *cobra.Command, files, also []string, strict bool) error {
-	o := output{form: "text", forms: []string{"text"}}
-	return o.checkLimits(cmd, files, also, strict)
-}
-
 // checkLimits checks files, and prints what it found in the form o.
-func (o *output) checkLimits(cmd *cobra.Command, files, also []string, strict bool) error {
-	if err := o.check(); err != nil {
+func checkLimits(cmd *cobra.Command, o *output.Form, files, also []string, strict bool) error {
+	if err := o.Check(); err != nil {
 		return err
 	}
 	broken := 0
@@ -142,7 +137,7 @@ func (o *output) checkLimits(cmd *cobra.Command, files, also []string, strict bo
 			broken++
 		}
 	}
-	err := o.print(cmd.OutOrStdout(), all, func(w io.Writer) error {
+	err := o.Print(cmd.OutOrStdout(), all, func(w io.Writer) error {
 		for i := range all {
 			all[i].tell(cmd.ErrOrStderr())
 			if c := &all[i]; c.Good {

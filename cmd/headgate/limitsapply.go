@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/edit"
 	"github.com/headgate/headgate/dynamicconfig/history"
@@ -124,11 +125,11 @@ func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.St
 	if err != nil || stored.Number != before.Number+1 {
 		return err
 	}
-	asked, err := c.admin.caller()
+	asked, err := c.admin.Client()
 	if err != nil {
 		return err
 	}
-	if err := steps.run(ctx, c.progress(cmd), adminStore{asked}, *w, before, stored, s, message); err != nil {
+	if err := steps.run(ctx, c.progress(cmd), adminclient.Store{Client: asked}, *w, before, stored, s, message); err != nil {
 		return err
 	}
 	stored, err = newest(ctx, db)
@@ -146,11 +147,11 @@ func (c *changing) watched(ctx context.Context, out io.Writer, db daemon.LimitsD
 		fmt.Fprintln(out, "not watched: these are the first limits, and there are none to go back to")
 		return nil
 	}
-	asked, err := c.admin.caller()
+	asked, err := c.admin.Client()
 	if err != nil {
 		return err
 	}
-	return w.run(ctx, out, adminStore{asked}, before, stored)
+	return w.run(ctx, out, adminclient.Store{Client: asked}, before, stored)
 }
 
 func newLimitsRollback() *cobra.Command {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/command"
@@ -33,7 +34,7 @@ type changing struct {
 	base            int64
 	dryRun, yes     bool
 	also            []string // algorithms
-	output          output
+	output          output.Form
 	done            outcome
 }
 
@@ -56,23 +57,23 @@ func (c *changing) flags(cmd *cobra.Command) {
 	flags.BoolVarP(&c.yes, "yes", "y", false, "do what is dangerous without asking")
 	alsoFlag(cmd, &c.also)
 	_ = cmd.RegisterFlagCompletionFunc("base", c.completeVersions)
-	c.output.flags(cmd, "text")
+	c.output.Flags(cmd, "text")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c.done = outcome{Changes: []change{}}
-		if err := c.output.check(); err != nil {
+		if err := c.output.Check(); err != nil {
 			return err
 		}
 		if err := run(cmd, args); err != nil {
 			return err
 		}
-		return c.output.print(cmd.OutOrStdout(), c.done, func(io.Writer) error { return nil })
+		return c.output.Print(cmd.OutOrStdout(), c.done, func(io.Writer) error { return nil })
 	}
 }
 
 // people is where the outcome is said in words, which goes nowhere if it is printed for programs.
 func (c *changing) people(cmd *cobra.Command) io.Writer {
-	if c.output.forPeople() {
+	if c.output.ForPeople() {
 		return cmd.OutOrStdout()
 	}
 	return io.Discard
@@ -80,7 +81,7 @@ func (c *changing) people(cmd *cobra.Command) io.Writer {
 
 // progress is where a change that takes a while says how it goes.
 func (c *changing) progress(cmd *cobra.Command) io.Writer {
-	if c.output.forPeople() {
+	if c.output.ForPeople() {
 		return cmd.OutOrStdout()
 	}
 	return cmd.ErrOrStderr()

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/command"
@@ -25,11 +26,11 @@ const exitConflict = 3
 // limitsDB is the database of limits that a command works on.
 type limitsDB struct {
 	where string
-	admin admin // of a decider that has the database, if where is empty
+	admin adminclient.Decider // of a decider that has the database, if where is empty
 }
 
 func (l *limitsDB) flags(flags *pflag.FlagSet) {
-	l.admin.flags(flags)
+	l.admin.Flags(flags)
 	flags.Lookup("admin").Usage = "where a decider with a database serves its operators, `host:port`, in place of --limits-db"
 	flags.StringVar(&l.where, "limits-db", "", "`database` of limits, as for headgate serve: a directory, postgres://USER@HOST/DATABASE or etcd://HOST:PORT")
 }
@@ -53,23 +54,23 @@ func (l *limitsDB) use(cmd *cobra.Command, f func(ctx context.Context, db daemon
 }
 
 // named reports whether there is a database to work on.
-func (l *limitsDB) named() bool { return l.where != "" || l.admin.address != "" }
+func (l *limitsDB) named() bool { return l.where != "" || l.admin.Address != "" }
 
 // open opens the database, or asks a decider for it.
 func (l *limitsDB) open() (daemon.LimitsDB, error) {
 	switch {
-	case l.where != "" && l.admin.address != "":
+	case l.where != "" && l.admin.Address != "":
 		return nil, errors.New("--limits-db and --admin: name a database, or a decider that has one")
 	case l.where != "":
 		return daemon.OpenLimitsDB(l.where)
-	case l.admin.address == "":
+	case l.admin.Address == "":
 		return nil, errors.New("say which database, as in --limits-db /var/lib/headgate, or which decider has it, as in --admin 10.0.0.7:7936")
 	}
-	c, err := l.admin.caller()
+	c, err := l.admin.Client()
 	if err != nil {
 		return nil, err
 	}
-	return adminStore{c}, nil
+	return adminclient.Store{Client: c}, nil
 }
 
 // directory says what is wrong if the database would be in a directory that is not there. A
@@ -91,7 +92,7 @@ func (l *limitsDB) remedy(err error) error {
 	}
 	where := "--limits-db " + l.where
 	if l.where == "" {
-		where = "--admin " + l.admin.address
+		where = "--admin " + l.admin.Address
 	}
 	return fmt.Errorf("%w, with `headgate limits apply %s FILE`", err, where)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/daemon"
@@ -21,7 +22,7 @@ const exitDiffers = 2
 
 func newLimitsDiff() *cobra.Command {
 	var l limitsDB
-	var o output
+	var o output.Form
 	var code bool
 	cmd := &cobra.Command{
 		Use:   "diff [A [B]]",
@@ -40,7 +41,7 @@ layout make no difference.`,
 			return numbers, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
 			old, new, err := sides(cmd, &l, args)
@@ -48,7 +49,7 @@ layout make no difference.`,
 				return err
 			}
 			changes := dynamicconfig.Diff(old, new)
-			err = o.print(cmd.OutOrStdout(), changesOf(changes), func(w io.Writer) error {
+			err = o.Print(cmd.OutOrStdout(), changesOf(changes), func(w io.Writer) error {
 				for _, c := range changes {
 					fmt.Fprintln(w, c)
 				}
@@ -64,7 +65,7 @@ layout make no difference.`,
 		},
 	}
 	l.flags(cmd.Flags())
-	o.flags(cmd, "text")
+	o.Flags(cmd, "text")
 	cmd.Flags().BoolVar(&code, "exit-code", false, fmt.Sprintf("exit with %d if there are differences", exitDiffers))
 	return cmd
 }

@@ -14,13 +14,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/printable"
 )
 
 func newLimitsDryRun() *cobra.Command {
-	var a admin
-	var o output
+	var a adminclient.Decider
+	var o output.Form
 	cmd := &cobra.Command{
 		Use:   "dry-run FILE",
 		Short: "Say what a file of limits would have done with the last hour",
@@ -34,17 +36,17 @@ the answer of one perfect bucket of the new limit. Nothing is changed.`,
 			if err != nil {
 				return fmt.Errorf("limits dry-run: %w", err)
 			}
-			return a.use(cmd, func(ctx context.Context, c *caller) error {
+			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 				var d api.DryRun
-				if err := c.ask(ctx, http.MethodPost, "/v1/limits/dry-run", string(text), &d); err != nil {
+				if err := c.Ask(ctx, http.MethodPost, "/v1/limits/dry-run", string(text), &d); err != nil {
 					return err
 				}
-				return o.print(cmd.OutOrStdout(), d, func(w io.Writer) error { return printDryRun(w, &d, time.Now()) })
+				return o.Print(cmd.OutOrStdout(), d, func(w io.Writer) error { return printDryRun(w, &d, time.Now()) })
 			})
 		},
 	}
-	a.flags(cmd.Flags())
-	o.flags(cmd, "text")
+	a.Flags(cmd.Flags())
+	o.Flags(cmd, "text")
 	return cmd
 }
 
@@ -96,11 +98,11 @@ func part(v, all float64) string {
 }
 
 func newLimitsSuggest() *cobra.Command {
-	var a admin
+	var a adminclient.Decider
 	var like string
 	var margin float64
 	var most int
-	var o output
+	var o output.Form
 	cmd := &cobra.Command{
 		Use:   "suggest",
 		Short: "Suggest limits from what was offered during the last hour",
@@ -110,23 +112,23 @@ members, and prints limits with some room above it. A peak is of one second, or,
   headgate limits suggest --admin 10.0.0.7:7936 --like orders: --margin 2`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.use(cmd, func(ctx context.Context, c *caller) error {
+			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 				var found struct {
 					Suggestions []api.Suggestion `json:"suggestions"`
 				}
 				query := url.Values{"like": {like}, "n": {strconv.Itoa(most)}, "margin": {strconv.FormatFloat(margin, 'g', -1, 64)}}
-				if err := c.ask(ctx, http.MethodGet, "/v1/limits/suggest?"+query.Encode(), "", &found); err != nil {
+				if err := c.Ask(ctx, http.MethodGet, "/v1/limits/suggest?"+query.Encode(), "", &found); err != nil {
 					return err
 				}
-				return o.print(cmd.OutOrStdout(), found.Suggestions, func(w io.Writer) error { return printSuggestions(w, found.Suggestions) })
+				return o.Print(cmd.OutOrStdout(), found.Suggestions, func(w io.Writer) error { return printSuggestions(w, found.Suggestions) })
 			})
 		},
 	}
-	a.flags(cmd.Flags())
+	a.Flags(cmd.Flags())
 	cmd.Flags().StringVar(&like, "like", "", "only keys that contain this `text`")
 	cmd.Flags().Float64Var(&margin, "margin", 1.5, "how many times the peak, 1 to 100")
 	cmd.Flags().IntVarP(&most, "number", "n", 20, "how many keys, at most 200")
-	o.flags(cmd, "table")
+	o.Flags(cmd, "table")
 	return cmd
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon"
 )
@@ -20,7 +21,7 @@ func newLimitsHistory() *cobra.Command {
 	var l limitsDB
 	var n int
 	var before int64
-	var o output
+	var o output.Form
 	cmd := &cobra.Command{
 		Use:   "history",
 		Short: "List who changed the limits of a database, when and why",
@@ -30,7 +31,7 @@ headgate limits check prints: two versions with the same one mean the same.`,
   headgate limits history --limits-db /var/lib/headgate -n 5 --before 120`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
 			return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
@@ -41,7 +42,7 @@ headgate limits check prints: two versions with the same one mean the same.`,
 				if err != nil {
 					return err
 				}
-				return o.print(cmd.OutOrStdout(), historyLines(versions), func(w io.Writer) error {
+				return o.Print(cmd.OutOrStdout(), historyLines(versions), func(w io.Writer) error {
 					return historyTable(w, versions)
 				})
 			})
@@ -50,7 +51,7 @@ headgate limits check prints: two versions with the same one mean the same.`,
 	l.flags(cmd.Flags())
 	cmd.Flags().IntVarP(&n, "lines", "n", 20, "how many versions")
 	cmd.Flags().Int64Var(&before, "before", 0, "only versions before this `number` (default all)")
-	o.flags(cmd, "table")
+	o.Flags(cmd, "table")
 	return cmd
 }
 

@@ -12,12 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 )
 
 func newLimitsList() *cobra.Command {
 	var r reading
-	var o output
+	var o output.Form
 	var match string
 	cmd := &cobra.Command{
 		Use:   "list {FILE | --limits-db DB}",
@@ -35,7 +36,7 @@ first one decides. With -o json or yaml, each rule has all its fields.`,
 			if err != nil {
 				return fmt.Errorf("limits list: --match %q %w", match, err)
 			}
-			if err := o.check(); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
 			s, rest, err := r.read(cmd, args)
@@ -51,12 +52,12 @@ first one decides. With -o json or yaml, each rule has all its fields.`,
 					rules = append(rules, rule)
 				}
 			}
-			if o.form != o.forms[0] {
+			if !o.ForPeople() {
 				for i := range rules {
 					fields = append(fields, maps.Collect(rules[i].Fields()))
 				}
 			}
-			return o.print(cmd.OutOrStdout(), fields, func(w io.Writer) error {
+			return o.Print(cmd.OutOrStdout(), fields, func(w io.Writer) error {
 				if err := rulesTable(w, rules); err != nil {
 					return err
 				}
@@ -77,7 +78,7 @@ first one decides. With -o json or yaml, each rule has all its fields.`,
 		},
 	}
 	r.flags(cmd)
-	o.flags(cmd, "table")
+	o.Flags(cmd, "table")
 	cmd.Flags().StringVar(&match, "match", "*", "only rules whose key matches this `glob`")
 	return cmd
 }
@@ -119,7 +120,7 @@ func shownOr(value any, otherwise string) string {
 
 func newLimitsGet() *cobra.Command {
 	var r reading
-	var o output
+	var o output.Form
 	cmd := &cobra.Command{
 		Use:   "get {FILE | --limits-db DB} KEY...",
 		Short: "Print the rule that is written for a key",
@@ -130,7 +131,7 @@ headgate limits show prints the rule that a request with a key has.`,
   headgate limits get --limits-db /var/lib/headgate 'frontend:*' -o json`,
 		ValidArgsFunction: r.completeKeys,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
 			s, keys, err := r.read(cmd, args)
@@ -154,7 +155,7 @@ headgate limits show prints the rule that a request with a key has.`,
 					return fmt.Errorf("limits get: %w", missing(s, key))
 				}
 			}
-			return o.print(cmd.OutOrStdout(), fields, func(w io.Writer) error {
+			return o.Print(cmd.OutOrStdout(), fields, func(w io.Writer) error {
 				for i, rule := range found {
 					fmt.Fprintf(w, "rule %q:\n%s", keys[i], ruleText(s, rule))
 				}
@@ -163,6 +164,6 @@ headgate limits show prints the rule that a request with a key has.`,
 		},
 	}
 	r.flags(cmd)
-	o.flags(cmd, "text")
+	o.Flags(cmd, "text")
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/edit"
 	"github.com/headgate/headgate/dynamicconfig/rule"
@@ -131,13 +132,13 @@ func (o *overriding) run(cmd *cobra.Command, args []string, amount func(rest []s
 // madeBy is who makes an override: --author, the operator that the decider knows by the token
 // or certificate, or the user that runs this.
 func (o *overriding) madeBy(ctx context.Context) (string, error) {
-	if o.author == "" && o.where == "" && o.admin.address != "" {
-		c, err := o.admin.caller()
+	if o.author == "" && o.where == "" && o.admin.Address != "" {
+		c, err := o.admin.Client()
 		if err != nil {
 			return "", err
 		}
 		var me api.Me
-		if err := c.ask(ctx, http.MethodGet, "/v1/me", "", &me); err != nil {
+		if err := c.Ask(ctx, http.MethodGet, "/v1/me", "", &me); err != nil {
 			return "", err
 		}
 		if me.Name != "" {
@@ -195,7 +196,7 @@ func inForce(text, key string, now time.Time) error {
 
 func newLimitsOverrides() *cobra.Command {
 	var r reading
-	var o output
+	var o output.Form
 	cmd := &cobra.Command{
 		Use:   "overrides {FILE | --limits-db DB}",
 		Short: "List overrides, and what has become of each",
@@ -204,7 +205,7 @@ has ended does nothing, and the next override removes it. One that changes nothi
 		Example: `  headgate limits overrides --limits-db /var/lib/headgate
   headgate limits overrides limits.yaml -o json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
 			s, rest, err := r.read(cmd, args)
@@ -216,11 +217,11 @@ has ended does nothing, and the next override removes it. One that changes nothi
 			}
 			now := time.Now()
 			lines := overrideLines(s.OverrideStates(now))
-			return o.print(cmd.OutOrStdout(), lines, func(w io.Writer) error { return overridesTable(w, lines, now) })
+			return o.Print(cmd.OutOrStdout(), lines, func(w io.Writer) error { return overridesTable(w, lines, now) })
 		},
 	}
 	r.flags(cmd)
-	o.flags(cmd, "table")
+	o.Flags(cmd, "table")
 	return cmd
 }
 

@@ -11,10 +11,12 @@ import (
 	"slices"
 
 	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 )
 
 func newLimitsReset() *cobra.Command {
-	var a admin
+	var a adminclient.Decider
 	cmd := &cobra.Command{
 		Use:   "reset KEY",
 		Short: "Make the bucket of a key full again, on all hosts",
@@ -24,11 +26,11 @@ held. What members have used and not reported yet is charged afterwards. reset m
 		Example: `  headgate limits reset --admin 10.0.0.7:7936 login:alice`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.use(cmd, func(ctx context.Context, c *caller) error {
+			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 				var done struct {
 					Failed map[string]string `json:"failed"`
 				}
-				if err := c.ask(ctx, http.MethodPost, "/v1/keys/reset?"+url.Values{"key": args}.Encode(), "", &done); err != nil {
+				if err := c.Ask(ctx, http.MethodPost, "/v1/keys/reset?"+url.Values{"key": args}.Encode(), "", &done); err != nil {
 					return err
 				}
 				for _, member := range slices.Sorted(maps.Keys(done.Failed)) {
@@ -42,6 +44,6 @@ held. What members have used and not reported yet is charged afterwards. reset m
 			})
 		},
 	}
-	a.flags(cmd.Flags())
+	a.Flags(cmd.Flags())
 	return cmd
 }

@@ -13,12 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 )
 
 func newLimitsShow() *cobra.Command {
 	var r reading
-	var o output
+	var o output.Form
 	cmd := &cobra.Command{
 		Use:   "show {FILE | --limits-db DB} [KEY...]",
 		Short: "Show which rule a key has, and all that is in force for it",
@@ -33,7 +34,7 @@ FILE: it shows the newest version of a database, or the one that --version names
   headgate limits show --limits-db /var/lib/headgate --version 7 frontend:orders`,
 		ValidArgsFunction: r.completeKeys,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.check(); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
 			s, keys, err := r.read(cmd, args)
@@ -49,7 +50,7 @@ FILE: it shows the newest version of a database, or the one that --version names
 				}
 				v = answers
 			}
-			return o.print(cmd.OutOrStdout(), v, func(w io.Writer) error {
+			return o.Print(cmd.OutOrStdout(), v, func(w io.Writer) error {
 				for _, key := range keys {
 					showKey(w, s, key)
 				}
@@ -62,7 +63,7 @@ FILE: it shows the newest version of a database, or the one that --version names
 		},
 	}
 	r.flags(cmd)
-	o.flags(cmd, "text")
+	o.Flags(cmd, "text")
 	return cmd
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/edit"
 	"github.com/headgate/headgate/dynamicconfig/history"
@@ -53,7 +54,7 @@ func (s *stages) check(l *limitsDB, w *changeWatch) error {
 		return errors.New("--watch: with --enforce, each step is watched: say for how long with --every")
 	case s.every < watchFrom+watchEvery || s.every > recent.Hour:
 		return fmt.Errorf("--every %v: a step takes from %v to %v", s.every, watchFrom+watchEvery, recent.Hour)
-	case l.admin.address == "":
+	case l.admin.Address == "":
 		return errors.New("--enforce makes the change in steps: say which decider to ask what is rejected, as in --admin 10.0.0.7:7936")
 	}
 	return nil
@@ -61,7 +62,7 @@ func (s *stages) check(l *limitsDB, w *changeWatch) error {
 
 // run takes the change from before to wanted through the steps after the first, which is
 // stored. The error says that it was taken back, or at which step it stands.
-func (s *stages) run(ctx context.Context, out io.Writer, store adminStore, w changeWatch, before, stored history.Version, wanted *dynamicconfig.Snapshot, message string) error {
+func (s *stages) run(ctx context.Context, out io.Writer, store adminclient.Store, w changeWatch, before, stored history.Version, wanted *dynamicconfig.Snapshot, message string) error {
 	from, err := before.Parse()
 	if err != nil {
 		return err

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/recent"
@@ -53,7 +54,7 @@ func (w *changeWatch) check(l *limitsDB, staged bool) error {
 		return errors.New("--roll-back-above: say for how long the change is watched, as in --watch 5m")
 	case w.length < 0 || w.length > recent.Hour:
 		return fmt.Errorf("--watch %v: at most %v is possible", w.length, recent.Hour)
-	case w.length > 0 && l.admin.address == "":
+	case w.length > 0 && l.admin.Address == "":
 		return errors.New("--watch: say which decider to ask what is rejected, as in --admin 10.0.0.7:7936")
 	}
 	return nil
@@ -61,7 +62,7 @@ func (w *changeWatch) check(l *limitsDB, staged bool) error {
 
 // run watches version stored, which took the place of before. The error says that it was
 // taken back.
-func (w *changeWatch) run(ctx context.Context, out io.Writer, s adminStore, before, stored history.Version) error {
+func (w *changeWatch) run(ctx context.Context, out io.Writer, s adminclient.Store, before, stored history.Version) error {
 	fmt.Fprintf(out, "watching for %v what is rejected; to stop watching ends nothing else\n", w.length)
 	began := time.Now()
 	tick := time.NewTicker(watchEvery)
@@ -79,7 +80,7 @@ func (w *changeWatch) run(ctx context.Context, out io.Writer, s adminStore, befo
 		}
 		var d api.DryRun // of the text before: about the keys that the change is about
 		query := url.Values{"since": {(elapsed - watchFrom).Round(time.Second).String()}}
-		if err := s.ask(ctx, http.MethodPost, "/v1/limits/dry-run?"+query.Encode(), before.Text, &d); err != nil {
+		if err := s.Ask(ctx, http.MethodPost, "/v1/limits/dry-run?"+query.Encode(), before.Text, &d); err != nil {
 			fmt.Fprintf(out, "%v: %v\n", elapsed.Round(time.Second), err)
 		} else {
 			fmt.Fprintf(out, "%v: %s of %.0f rejected\n", elapsed.Round(time.Second), part(d.Rejected, d.Offered), d.Offered)
@@ -95,7 +96,7 @@ func (w *changeWatch) run(ctx context.Context, out io.Writer, s adminStore, befo
 }
 
 // back stores the text of before again.
-func (w *changeWatch) back(ctx context.Context, s adminStore, before, stored history.Version, d *api.DryRun) error {
+func (w *changeWatch) back(ctx context.Context, s adminclient.Store, before, stored history.Version, d *api.DryRun) error {
 	why := fmt.Sprintf("%s of %.0f were rejected, and %s was the most", part(d.Rejected, d.Offered), d.Offered, w.above)
 	v, err := s.Append(ctx, history.Change{Base: stored.Number, Text: before.Text, Message: fmt.Sprintf("version %d is taken back: %s", stored.Number, why)})
 	if err != nil {

@@ -6,18 +6,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"log/slog"
-	"net"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
+	"github.com/spf13/pflag"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/limiter/explain"
@@ -182,36 +180,6 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 	}
 }
 
-// A list of keys that ends before the last one says so, and a list of all says nothing.
-func TestAListOfKeysSaysThatThereAreMore(t *testing.T) {
-	t.Parallel()
-	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		if q.Get("like") != "" {
-			fmt.Fprint(w, `{"keys": []}`)
-			return
-		}
-		if q.Get("after") == "b" {
-			fmt.Fprint(w, `{"keys": [{"key": "c"}], "total": 1}`)
-			return
-		}
-		fmt.Fprint(w, `{"keys": [{"key": "a"}, {"key": "b"}], "total": 1, "next": "b"}`)
-	}))
-	defer daemon.Close()
-	at := []string{"keys", "--admin", strings.TrimPrefix(daemon.URL, "http://")}
-	_, said, err := execute(t, append(at, "-n", "2")...)
-	if err != nil || said != "there are more keys than these 2: -n 20 lists more\n" {
-		t.Errorf("%q, %v", said, err)
-	}
-	out, said, err := execute(t, append(at, "-n", "3")...)
-	if err != nil || said != "" || strings.Count(out, "\n") != 4 {
-		t.Errorf("%q, %q, %v", said, out, err)
-	}
-	if _, said, err := execute(t, append(at, "--like", "login:*")...); err != nil || !strings.Contains(said, `contains "login:*": --like takes a part of a key, and no pattern`) {
-		t.Errorf("%q, %v", said, err)
-	}
-}
-
 // Events arrive while somebody follows them.
 func TestEventsAreFollowed(t *testing.T) {
 	t.Parallel()
@@ -221,69 +189,49 @@ func TestEventsAreFollowed(t *testing.T) {
 	admins := addresses(t, 1)
 	p := serving(t, "--limits", limits, "--admin", admins[0], "--operators", file)
 	p.ready(t)
-	a := admin{address: admins[0], token: token}
-	c, err := a.caller()
+	at := []string{"--admin", admins[0], "--token-file", token}
+	var a adminclient.Decider
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	a.Flags(flags)
+	if err := flags.Parse(at); err != nil {
+		t.Fatal(err)
+	}
+	c, err := a.Client()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var version api.Version
-	if err := c.ask(t.Context(), http.MethodPut, "/v1/limits?message=x", "limits: []", &version, "If-Match", `"0"`); err == nil || !strings.Contains(err.Error(), "change them there, or start it with --limits-db") {
+	if err := c.Ask(t.Context(), http.MethodPut, "/v1/limits?message=x", "limits: []", &version, "If-Match", `"0"`); err == nil || !strings.Contains(err.Error(), "change them there, or start it with --limits-db") {
 		t.Errorf("limits in a file: %v", err)
 	}
 	write(t, limits, "limits: [{key: k, limit: 2/s}]")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	wanted := []string{"limits-applied", "limits-refused"}
-	err = followEvents(ctx, c, func(e api.Event) error {
-		if len(wanted) == 0 || e.Kind != wanted[0] {
-			return nil
+	root := newRoot()
+	root.SetArgs(append([]string{"events", "-o", "json"}, at...))
+	root.SetOut(eachEvent(func(kind string) {
+		if len(wanted) == 0 || kind != wanted[0] {
+			return
 		}
 		if wanted = wanted[1:]; len(wanted) == 0 {
 			cancel()
-			return nil
+			return
 		}
 		write(t, limits, "limits: [{key: k, limit: 2}]")
-		return nil
-	})
+	}))
+	err = root.ExecuteContext(ctx)
 	if err != nil || len(wanted) > 0 {
 		t.Errorf("%v; not seen: %v", err, wanted)
 	}
 }
 
-// The error about an address that does not answer as a decider does says what to look at.
-func TestAnAdminThatDoesNotAnswerSaysWhatToLookAt(t *testing.T) {
-	t.Parallel()
-	gone := httptest.NewServer(http.NotFoundHandler())
-	gone.Close()
-	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
-	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
-	secure.StartTLS()
-	defer secure.Close()
-	other := httptest.NewServer(http.NotFoundHandler())
-	defer other.Close()
-	programs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusNotFound)
-		fmt.Fprint(w, `{"title": "There is nothing at this path.", "status": 404, "detail": "Look at /v1/openapi.json for what there is."}`)
-	}))
-	defer programs.Close()
-	calls := grpc.NewServer()
-	edge, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	go calls.Serve(edge)
-	defer calls.Stop()
-	for address, want := range map[string]string{
-		gone.Listener.Addr().String():     "connection refused: look whether it runs, and has --admin " + gone.Listener.Addr().String(),
-		secure.Listener.Addr().String():   "the decider has a certificate: name its authority with --ca",
-		other.Listener.Addr().String():    "404 Not Found: is this its --admin address, and has it --operators?",
-		programs.Listener.Addr().String(): "404 Not Found: is this its --admin address, and has it --operators?",
-		edge.Addr().String():              "what listens at " + edge.Addr().String() + " does not speak HTTP: is it the decider's --edge, --listen or --gossip-address?",
-		"http://10.0.0.7:7936":            `--admin "http://10.0.0.7:7936": write host:port and nothing else, as in 10.0.0.7:7936`,
-		"":                                "--admin: say where a decider serves its operators",
-	} {
-		if _, _, err := execute(t, "keys", "--admin", address); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
+// eachEvent is called with the kind of each event that is written to it, each as a line of JSON.
+type eachEvent func(kind string)
+
+func (f eachEvent) Write(line []byte) (int, error) {
+	var e api.Event
+	err := json.Unmarshal(line, &e)
+	f(e.Kind)
+	return len(line), err
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/daemon"
 	"github.com/headgate/headgate/internal/daemon/above"
@@ -211,7 +212,8 @@ func checkServe(cmd *cobra.Command, c daemon.Config, log *slog.Logger) error {
 		}
 		return err
 	case c.Limits != "":
-		if err := checkLimits(cmd, []string{c.Limits}, also, false); err != nil {
+		text := output.Text()
+		if err := checkLimits(cmd, &text, []string{c.Limits}, also, false); err != nil {
 			return err
 		}
 		if limits, _ := checkFile(cmd.InOrStdin(), c.Limits, also); limits != nil {

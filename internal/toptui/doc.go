@@ -11,5 +11,5 @@
 // The view is a function of the messages that came and of the terminal's size, so it is tested as
 // text. It is legible without colour. Names that strangers chose are printed safely.
 //
-// Out of scope: how a decider is asked (cmd/headgate), and what it answers (internal/admin/api).
+// Out of scope: how a decider is asked (cmd/headgate/internal/inspect), and what it answers (internal/admin/api).
 package toptui

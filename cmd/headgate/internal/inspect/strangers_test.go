@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package inspect
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/limiter/explain"
@@ -18,6 +19,7 @@ import (
 // terminal shows them, and obeys no control character in them.
 func TestNamesOfStrangersChangeNoTerminal(t *testing.T) {
 	const evil = "a\x1b[2J\rb\u202ec"
+	text := output.Text()
 	for name, print := range map[string]func(io.Writer) error{
 		"explain": func(w io.Writer) error {
 			return printExplanation(w, &explain.Explanation{
@@ -27,7 +29,7 @@ func TestNamesOfStrangersChangeNoTerminal(t *testing.T) {
 		},
 		"keys": func(w io.Writer) error { return printKeys(w, []explain.Key{{Key: evil, Rule: evil}}) },
 		"event": func(w io.Writer) error {
-			return printEvent(w, api.Event{Kind: "member", Text: evil + "\n" + evil}, &output{form: "text", forms: []string{"text"}})
+			return printEvent(w, api.Event{Kind: "member", Text: evil + "\n" + evil}, &text)
 		},
 		"cluster": func(w io.Writer) error {
 			return printCluster(w, operators.Cluster{Host: evil, Members: []operators.Member{{Address: evil, Labels: evil, Why: evil}}}, time.Now())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package adminclient
 
 import (
 	"context"
@@ -15,22 +15,22 @@ import (
 	"github.com/headgate/headgate/internal/admin/api"
 )
 
-// adminStore is the database of limits of a decider, which is asked and told at its address
-// for operators. The decider says who the author of a change is.
-type adminStore struct{ *caller }
+// Store is the database of limits that a decider has. The decider says who the author of a
+// change is.
+type Store struct{ *Client }
 
-var _ history.Store = adminStore{}
+var _ history.Store = Store{}
 
 // Append implements history.Store.
-func (s adminStore) Append(ctx context.Context, c history.Change) (history.Version, error) {
+func (s Store) Append(ctx context.Context, c history.Change) (history.Version, error) {
 	var done api.Outcome
 	query := url.Values{"message": {c.Message}}
-	err := s.ask(ctx, http.MethodPut, "/v1/limits?"+query.Encode(), c.Text, &done, "If-Match", strconv.Quote(strconv.FormatInt(c.Base, 10)))
+	err := s.Ask(ctx, http.MethodPut, "/v1/limits?"+query.Encode(), c.Text, &done, "If-Match", strconv.Quote(strconv.FormatInt(c.Base, 10)))
 	return history.Version{Number: done.Version, Text: c.Text, Message: c.Message}, problem(err, c.Base)
 }
 
 // Newest implements history.Store.
-func (s adminStore) Newest(ctx context.Context) (history.Version, error) {
+func (s Store) Newest(ctx context.Context) (history.Version, error) {
 	found, err := s.List(ctx, 0, 1)
 	if err == nil && len(found) == 0 {
 		err = history.ErrEmpty
@@ -42,9 +42,9 @@ func (s adminStore) Newest(ctx context.Context) (history.Version, error) {
 }
 
 // Get implements history.Store.
-func (s adminStore) Get(ctx context.Context, number int64) (history.Version, error) {
+func (s Store) Get(ctx context.Context, number int64) (history.Version, error) {
 	var v api.Version
-	err := problem(s.ask(ctx, http.MethodGet, fmt.Sprintf("/v1/limits/history/%d", number), "", &v), 0)
+	err := problem(s.Ask(ctx, http.MethodGet, fmt.Sprintf("/v1/limits/history/%d", number), "", &v), 0)
 	if errors.Is(err, history.ErrNoVersion) {
 		err = fmt.Errorf("version %d: %w", number, err)
 	}
@@ -52,12 +52,12 @@ func (s adminStore) Get(ctx context.Context, number int64) (history.Version, err
 }
 
 // List implements history.Store.
-func (s adminStore) List(ctx context.Context, before int64, n int) ([]history.Version, error) {
+func (s Store) List(ctx context.Context, before int64, n int) ([]history.Version, error) {
 	var page struct {
 		Versions []api.Version `json:"versions"`
 	}
 	query := url.Values{"before": {strconv.FormatInt(before, 10)}, "n": {strconv.Itoa(min(n, 1000))}}
-	if err := s.ask(ctx, http.MethodGet, "/v1/limits/history?"+query.Encode(), "", &page); err != nil {
+	if err := s.Ask(ctx, http.MethodGet, "/v1/limits/history?"+query.Encode(), "", &page); err != nil {
 		return nil, problem(err, 0)
 	}
 	var found []history.Version
@@ -68,25 +68,25 @@ func (s adminStore) List(ctx context.Context, before int64, n int) ([]history.Ve
 }
 
 // Prune implements history.Store.
-func (s adminStore) Prune(context.Context, int) (int64, error) {
+func (s Store) Prune(context.Context, int) (int64, error) {
 	return 0, errors.New("prune the database itself: name it with --limits-db")
 }
 
 // Notify implements history.Store: it tells of nothing.
-func (s adminStore) Notify(ctx context.Context, _ func()) { <-ctx.Done() }
+func (s Store) Notify(ctx context.Context, _ func()) { <-ctx.Done() }
 
 // Load and Watch implement dynamicconfig.Source, which no command uses.
-func (s adminStore) Load(ctx context.Context) (*dynamicconfig.Snapshot, error) {
+func (s Store) Load(ctx context.Context) (*dynamicconfig.Snapshot, error) {
 	return history.NewSource(s, 0).Load(ctx)
 }
 
 // Watch implements dynamicconfig.Source.
-func (s adminStore) Watch(ctx context.Context, update func(*dynamicconfig.Snapshot, error)) error {
+func (s Store) Watch(ctx context.Context, update func(*dynamicconfig.Snapshot, error)) error {
 	return history.NewSource(s, 0).Watch(ctx, update)
 }
 
 // Close implements io.Closer.
-func (s adminStore) Close() error { return nil }
+func (s Store) Close() error { return nil }
 
 func versionOf(v api.Version) history.Version {
 	return history.Version{Number: v.Number, Text: v.Text, Author: v.Author, Message: v.Message, Time: v.Time, Fingerprint: v.Fingerprint}

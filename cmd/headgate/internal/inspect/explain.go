@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package inspect
 
 import (
 	"context"
@@ -17,13 +17,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/limiter/explain"
 )
 
 func newExplain() *cobra.Command {
-	var a admin
-	var o output
+	var a adminclient.Decider
+	var o output.Form
 	var host, at string
 	var wait time.Duration
 	cmd := &cobra.Command{
@@ -50,7 +52,7 @@ before, and the decisions of that time, of a key that is traced.`,
 			if at != "" {
 				return explainPast(cmd, &a, &o, args[0], host, at)
 			}
-			return a.use(cmd, func(ctx context.Context, c *caller) error {
+			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 				e, err := askExplanation(ctx, c, args[0], wait)
 				if err != nil {
 					return err
@@ -61,26 +63,26 @@ before, and the decisions of that time, of a key that is traced.`,
 						return fmt.Errorf("%s is no member, and no program that uses the key: headgate cluster lists the members", host)
 					}
 				}
-				return o.print(cmd.OutOrStdout(), e, func(w io.Writer) error { return printExplanation(w, &e) })
+				return o.Print(cmd.OutOrStdout(), e, func(w io.Writer) error { return printExplanation(w, &e) })
 			})
 		},
 	}
-	a.flags(cmd.Flags())
+	a.Flags(cmd.Flags())
 	cmd.Flags().StringVar(&host, "host", "", "only what this host knows (default all)")
 	cmd.Flags().StringVar(&at, "at", "", "a `time` of the last hour: 15:04, 15:04:05, 2006-01-02T15:04:05Z, or how long ago, as in 5m")
 	cmd.Flags().DurationVar(&wait, "wait", 8*time.Second, "how long to wait for programs that answer with a report of theirs")
-	o.flags(cmd, "text")
+	o.Flags(cmd, "text")
 	return cmd
 }
 
 // askExplanation asks why key is limited as it is, again and again until all programs have
 // answered that use it, or for as long as wait.
-func askExplanation(ctx context.Context, c *caller, key string, wait time.Duration) (e explain.Explanation, err error) {
+func askExplanation(ctx context.Context, c *adminclient.Client, key string, wait time.Duration) (e explain.Explanation, err error) {
 	ending, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for {
 		e = explain.Explanation{}
-		if err := c.ask(ctx, http.MethodGet, "/v1/explain?"+url.Values{"key": {key}}.Encode(), "", &e); err != nil {
+		if err := c.Ask(ctx, http.MethodGet, "/v1/explain?"+url.Values{"key": {key}}.Encode(), "", &e); err != nil {
 			return e, err
 		}
 		if !e.Waits() {
@@ -211,122 +213,4 @@ func amount(v *float64) string {
 		return "<0.001"
 	}
 	return strconv.FormatFloat(*v, 'g', 4, 64)
-}
-
-func newTrace() *cobra.Command {
-	var a admin
-	var off bool
-	cmd := &cobra.Command{
-		Use:   "trace KEY",
-		Short: "Have all members remember the newest decisions about a key",
-		Long: `trace has each member remember its newest 256 decisions about a key, with the reason of each,
-until --off. headgate explain prints them. A member traces at most 64 keys. Decisions about a
-key that is traced take a few times as long.`,
-		Example: `  headgate trace --admin 10.0.0.7:7936 login:alice
-  headgate trace --admin 10.0.0.7:7936 login:alice --off`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.use(cmd, func(ctx context.Context, c *caller) error {
-				method := http.MethodPut
-				if off {
-					method = http.MethodDelete
-				}
-				var done struct {
-					Failed map[string]string `json:"failed"`
-				}
-				if err := c.ask(ctx, method, "/v1/trace?"+url.Values{"key": args}.Encode(), "", &done); err != nil {
-					return err
-				}
-				for _, member := range slices.Sorted(maps.Keys(done.Failed)) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", member, done.Failed[member])
-				}
-				if n := len(done.Failed); n > 0 {
-					return fmt.Errorf("%s; the others did", printable.Count(n, "member did not do it", "members did not do it"))
-				}
-				key := printable.Text(args[0])
-				if off {
-					fmt.Fprintf(cmd.OutOrStdout(), "no longer traced: %s\n", key)
-					return nil
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "traced from now on: %s\nheadgate explain prints the decisions, and headgate trace --off ends it\n", key)
-				return nil
-			})
-		},
-	}
-	a.flags(cmd.Flags())
-	cmd.Flags().BoolVar(&off, "off", false, "forget the decisions, and remember no more")
-	return cmd
-}
-
-func newKeys() *cobra.Command {
-	var a admin
-	var like string
-	var most int
-	var o output
-	cmd := &cobra.Command{
-		Use:   "keys",
-		Short: "List the keys in use at a decider",
-		Long: `keys lists the keys that are in use at one decider, with what it has of each limit, what it
-has allowed and rejected since the key began to be used there, and whether the key goes by its
-fallback. headgate explain shows one key at all members.`,
-		Example: `  headgate keys --admin 10.0.0.7:7936
-  headgate keys --admin 10.0.0.7:7936 --like login: -n 1000`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.use(cmd, func(ctx context.Context, c *caller) error {
-				keys, more, err := listKeys(ctx, c, like, most)
-				if err != nil {
-					return err
-				}
-				if err := o.print(cmd.OutOrStdout(), keys, func(w io.Writer) error { return printKeys(w, keys) }); err != nil {
-					return err
-				}
-				switch {
-				case len(keys) == 0 && strings.ContainsAny(like, "*?["):
-					fmt.Fprintf(cmd.ErrOrStderr(), "no key in use at this decider contains %q: --like takes a part of a key, and no pattern\n", like)
-				case len(keys) == 0 && like != "":
-					fmt.Fprintf(cmd.ErrOrStderr(), "no key in use at this decider contains %q\n", like)
-				case len(keys) == 0:
-					fmt.Fprintln(cmd.ErrOrStderr(), "no key is in use at this decider: headgate top shows those of all members")
-				case more:
-					fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys than these %d: -n %d lists more\n", len(keys), 10*max(most, 1))
-				}
-				return nil
-			})
-		},
-	}
-	a.flags(cmd.Flags())
-	cmd.Flags().StringVar(&like, "like", "", "only keys that contain this `text`")
-	cmd.Flags().IntVarP(&most, "number", "n", 100, "how many keys")
-	o.flags(cmd, "table")
-	return cmd
-}
-
-func printKeys(out io.Writer, keys []explain.Key) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "KEY\tRULE\tALGORITHM\tPART\tTOKENS\tALLOWED\tREJECTED\tFALLBACK")
-	for _, k := range keys {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%t\n", printable.Text(k.Key), printable.Text(k.Rule), k.Algorithm, amount(k.Limit), amount(k.Tokens), k.Allowed, k.Rejected, k.Fallback)
-	}
-	return w.Flush()
-}
-
-// listKeys asks for at most most keys, page by page, and whether there are more.
-func listKeys(ctx context.Context, c *caller, like string, most int) (all []explain.Key, more bool, err error) {
-	all = []explain.Key{}
-	for after := ""; len(all) < most; {
-		var page struct {
-			Keys []explain.Key `json:"keys"`
-			Next string        `json:"next"`
-		}
-		query := url.Values{"like": {like}, "after": {after}, "n": {strconv.Itoa(min(most-len(all), 1000))}}
-		if err := c.ask(ctx, http.MethodGet, "/v1/keys?"+query.Encode(), "", &page); err != nil {
-			return nil, false, err
-		}
-		all = append(all, page.Keys...)
-		if after = page.Next; after == "" {
-			return all, false, nil
-		}
-	}
-	return all, true, nil
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package inspect
 
 import (
 	"context"
@@ -12,13 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/internal/printable"
 )
 
 func newCluster() *cobra.Command {
-	var a admin
-	var o output
+	var a adminclient.Decider
+	var o output.Form
 	cmd := &cobra.Command{
 		Use:     "cluster",
 		Aliases: []string{"hosts"},
@@ -31,20 +33,20 @@ went too often, and waits. observer: it owns no keys on purpose.`,
   headgate cluster --admin 10.0.0.7:7936 -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
-			return a.use(cmd, func(ctx context.Context, c *caller) error {
+			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 				var cluster operators.Cluster
-				if err := c.ask(ctx, http.MethodGet, "/cluster", "", &cluster); err != nil {
+				if err := c.Ask(ctx, http.MethodGet, "/cluster", "", &cluster); err != nil {
 					return err
 				}
-				return o.print(cmd.OutOrStdout(), cluster, func(w io.Writer) error { return printCluster(w, cluster, time.Now()) })
+				return o.Print(cmd.OutOrStdout(), cluster, func(w io.Writer) error { return printCluster(w, cluster, time.Now()) })
 			})
 		},
 	}
-	a.flags(cmd.Flags())
-	o.flags(cmd, "table")
+	a.Flags(cmd.Flags())
+	o.Flags(cmd, "table")
 	return cmd
 }
 

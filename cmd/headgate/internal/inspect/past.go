@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package inspect
 
 import (
 	"context"
@@ -15,23 +15,25 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/printable"
 )
 
 // explainPast prints why a key was limited as it was at a time, at host or at all hosts.
-func explainPast(cmd *cobra.Command, a *admin, o *output, key, host, at string) error {
-	if err := o.check(); err != nil {
+func explainPast(cmd *cobra.Command, a *adminclient.Decider, o *output.Form, key, host, at string) error {
+	if err := o.Check(); err != nil {
 		return err
 	}
 	when, err := timeOfLastHour(at, time.Now())
 	if err != nil {
 		return err
 	}
-	return a.use(cmd, func(ctx context.Context, c *caller) error {
+	return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 		var t api.Then
 		query := url.Values{"key": {key}, "at": {when.UTC().Format(time.RFC3339)}}
-		if err := c.ask(ctx, http.MethodGet, "/v1/explain/past?"+query.Encode(), "", &t); err != nil {
+		if err := c.Ask(ctx, http.MethodGet, "/v1/explain/past?"+query.Encode(), "", &t); err != nil {
 			return err
 		}
 		if host != "" {
@@ -40,7 +42,7 @@ func explainPast(cmd *cobra.Command, a *admin, o *output, key, host, at string) 
 				return fmt.Errorf("%s is no member that answers: headgate cluster lists the members", host)
 			}
 		}
-		return o.print(cmd.OutOrStdout(), t, func(w io.Writer) error { return printThen(w, &t) })
+		return o.Print(cmd.OutOrStdout(), t, func(w io.Writer) error { return printThen(w, &t) })
 	})
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package inspect
 
 import (
 	"context"
@@ -18,6 +18,8 @@ import (
 	"github.com/charmbracelet/x/term"
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/internal/toptui"
@@ -25,8 +27,8 @@ import (
 )
 
 func newTop() *cobra.Command {
-	var a admin
-	var o output
+	var a adminclient.Decider
+	var o output.Form
 	var once bool
 	config := toptui.Config{Query: toptui.Query{Sort: "rejected"}}
 	cmd := &cobra.Command{
@@ -53,30 +55,30 @@ in tokens, over all hosts that answer. The environment's NO_COLOR takes the colo
 			if config.Interval < 100*time.Millisecond {
 				return fmt.Errorf("top: --interval %v: use at least 100ms", config.Interval)
 			}
-			if err := o.check(); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
-			if once || o.form != o.forms[0] {
-				return a.use(cmd, func(ctx context.Context, c *caller) error {
+			if once || !o.ForPeople() {
+				return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 					p, err := watched{c}.Picture(ctx, *q)
 					if err != nil {
 						return err
 					}
-					return o.print(cmd.OutOrStdout(), p, func(w io.Writer) error { return toptui.Print(w, &p, *q) })
+					return o.Print(cmd.OutOrStdout(), p, func(w io.Writer) error { return toptui.Print(w, &p, *q) })
 				})
 			}
-			if config.Timeout = a.timeout; config.Timeout <= 0 {
+			if config.Timeout = a.Timeout; config.Timeout <= 0 {
 				config.Timeout = time.Hour
 			}
 			if !term.IsTerminal(os.Stdin.Fd()) || !term.IsTerminal(os.Stdout.Fd()) {
 				return errors.New("top: this is no terminal: print one picture with --once")
 			}
-			a.timeout = 0 // of all; each question has its own
-			return a.use(cmd, func(ctx context.Context, c *caller) error { return toptui.Run(ctx, watched{c}, config) })
+			a.Timeout = 0 // of all; each question has its own
+			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error { return toptui.Run(ctx, watched{c}, config) })
 		},
 	}
-	a.flags(cmd.Flags())
-	o.flags(cmd, "text")
+	a.Flags(cmd.Flags())
+	o.Flags(cmd, "text")
 	cmd.Flags().BoolVar(&once, "once", false, "print one picture, and end")
 	cmd.Flags().StringVar(&config.Query.Like, "like", "", "only keys that contain this `text`")
 	cmd.Flags().StringVar(&config.Query.Sort, "sort", config.Query.Sort, "`order` of the keys: "+strings.Join(toptui.KeySorts, ", "))
@@ -87,7 +89,7 @@ in tokens, over all hosts that answer. The environment's NO_COLOR takes the colo
 }
 
 // watched is a decider that toptui asks.
-type watched struct{ c *caller }
+type watched struct{ c *adminclient.Client }
 
 var _ toptui.Source = watched{}
 
@@ -95,11 +97,11 @@ var _ toptui.Source = watched{}
 func (s watched) Picture(ctx context.Context, q toptui.Query) (toptui.Picture, error) {
 	var top api.Top
 	query := url.Values{"sort": {q.Sort}, "like": {q.Like}, "n": {strconv.Itoa(q.Keys)}}
-	if err := s.c.ask(ctx, http.MethodGet, "/v1/top?"+query.Encode(), "", &top); err != nil {
+	if err := s.c.Ask(ctx, http.MethodGet, "/v1/top?"+query.Encode(), "", &top); err != nil {
 		return toptui.Picture{}, err
 	}
 	var cluster operators.Cluster
-	if err := s.c.ask(ctx, http.MethodGet, "/v1/cluster", "", &cluster); err != nil {
+	if err := s.c.Ask(ctx, http.MethodGet, "/v1/cluster", "", &cluster); err != nil {
 		return toptui.Picture{}, err
 	}
 	return toptui.Join(top, cluster), nil
@@ -108,7 +110,7 @@ func (s watched) Picture(ctx context.Context, q toptui.Query) (toptui.Picture, e
 // Explain implements toptui.Source.
 func (s watched) Explain(ctx context.Context, key string) (string, error) {
 	var e explain.Explanation
-	if err := s.c.ask(ctx, http.MethodGet, "/v1/explain?"+url.Values{"key": {key}}.Encode(), "", &e); err != nil {
+	if err := s.c.Ask(ctx, http.MethodGet, "/v1/explain?"+url.Values{"key": {key}}.Encode(), "", &e); err != nil {
 		return "", err
 	}
 	var text strings.Builder

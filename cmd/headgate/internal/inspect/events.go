@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package inspect
 
 import (
 	"bufio"
@@ -15,14 +15,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/printable"
 )
 
 func newEvents() *cobra.Command {
-	var a admin
+	var a adminclient.Decider
 	var past bool
-	var o output
+	var o output.Form
 	cmd := &cobra.Command{
 		Use:   "events",
 		Short: "Follow what happens at a decider",
@@ -34,19 +36,19 @@ In JSON, each event is a line; in YAML, a document.`,
   headgate events --admin 10.0.0.7:7936 --past -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
 			show := func(e api.Event) error { return printEvent(cmd.OutOrStdout(), e, &o) }
 			if !past {
-				a.timeout = 0
+				a.Timeout = 0
 			}
-			return a.use(cmd, func(ctx context.Context, c *caller) error {
+			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 				if past {
 					var all struct {
 						Events []api.Event `json:"events"`
 					}
-					err := c.ask(ctx, http.MethodGet, "/v1/events?past", "", &all)
+					err := c.Ask(ctx, http.MethodGet, "/v1/events?past", "", &all)
 					for _, e := range all.Events {
 						err = errors.Join(err, show(e))
 					}
@@ -56,15 +58,15 @@ In JSON, each event is a line; in YAML, a document.`,
 			})
 		},
 	}
-	a.flags(cmd.Flags())
+	a.Flags(cmd.Flags())
 	cmd.Flags().BoolVar(&past, "past", false, "print what the decider remembers, and end")
-	o.flags(cmd, "text")
+	o.Flags(cmd, "text")
 	return cmd
 }
 
 // followEvents calls show with each event until ctx ends.
-func followEvents(ctx context.Context, c *caller, show func(api.Event) error) error {
-	answer, err := c.open(ctx, http.MethodGet, "/v1/events", "")
+func followEvents(ctx context.Context, c *adminclient.Client, show func(api.Event) error) error {
+	answer, err := c.Open(ctx, http.MethodGet, "/v1/events", "")
 	if err != nil {
 		return err
 	}
@@ -90,16 +92,8 @@ func followEvents(ctx context.Context, c *caller, show func(api.Event) error) er
 	return fmt.Errorf("the decider does not answer any more: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
 }
 
-func printEvent(w io.Writer, e api.Event, o *output) error {
-	switch o.form {
-	case "json":
-		return json.NewEncoder(w).Encode(e)
-	case "yaml":
-		if _, err := fmt.Fprintln(w, "---"); err != nil {
-			return err
-		}
-	}
-	return o.print(w, e, func(w io.Writer) error {
+func printEvent(w io.Writer, e api.Event, o *output.Form) error {
+	return o.PrintOne(w, e, func(w io.Writer) error {
 		lines := strings.Split(strings.TrimSpace(e.Text), "\n")
 		for i, line := range lines {
 			lines[i] = printable.Text(line)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package inspect
 
 import (
 	"context"
@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/command"
 )
@@ -35,8 +37,8 @@ is in a shadow mode, each decision is made by both algorithms, and one of them a
 }
 
 func newShadowReport() *cobra.Command {
-	var a admin
-	var o output
+	var a adminclient.Decider
+	var o output.Form
 	cmd := &cobra.Command{
 		Use:   "report",
 		Short: "Say how the old and the new algorithm of each migration differ",
@@ -47,29 +49,29 @@ The verdict is advance below 1% of at least 1,000 tokens, back above 5%, and els
 		Example: `  headgate shadow report --admin 10.0.0.7:7936`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := o.check(); err != nil {
+			if err := o.Check(); err != nil {
 				return err
 			}
-			return a.use(cmd, func(ctx context.Context, c *caller) error {
+			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 				all, err := migrations(ctx, c)
 				if err != nil {
 					return err
 				}
-				return o.print(cmd.OutOrStdout(), all, func(w io.Writer) error { return printMigrations(w, all) })
+				return o.Print(cmd.OutOrStdout(), all, func(w io.Writer) error { return printMigrations(w, all) })
 			})
 		},
 	}
-	a.flags(cmd.Flags())
-	o.flags(cmd, "text")
+	a.Flags(cmd.Flags())
+	o.Flags(cmd, "text")
 	return cmd
 }
 
 // migrations asks for all of them.
-func migrations(ctx context.Context, c *caller) ([]api.Migration, error) {
+func migrations(ctx context.Context, c *adminclient.Client) ([]api.Migration, error) {
 	var found struct {
 		Migrations []api.Migration `json:"migrations"`
 	}
-	err := c.ask(ctx, http.MethodGet, "/v1/migrations", "", &found)
+	err := c.Ask(ctx, http.MethodGet, "/v1/migrations", "", &found)
 	return found.Migrations, err
 }
 
@@ -96,7 +98,7 @@ func printMigrations(out io.Writer, all []api.Migration) error {
 }
 
 func newShadowStep(name, short string, to func(m *api.Migration) string) *cobra.Command {
-	var a admin
+	var a adminclient.Decider
 	var message string
 	var force bool
 	cmd := &cobra.Command{
@@ -108,7 +110,7 @@ verdict, or --force.`,
 		Example: `  headgate shadow ` + name + ` --admin 10.0.0.7:7936 'orders:*' -m "a week without a difference"`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.use(cmd, func(ctx context.Context, c *caller) error {
+			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 				all, err := migrations(ctx, c)
 				if err != nil {
 					return err
@@ -134,7 +136,7 @@ verdict, or --force.`,
 			})
 		},
 	}
-	a.flags(cmd.Flags())
+	a.Flags(cmd.Flags())
 	cmd.Flags().StringVarP(&message, "message", "m", "", "the `reason`, for the history")
 	if name == "advance" {
 		cmd.Flags().BoolVar(&force, "force", false, "go on against the verdict")
@@ -143,14 +145,14 @@ verdict, or --force.`,
 }
 
 // stepTo takes a rule to a mode, on top of the newest version.
-func stepTo(ctx context.Context, out io.Writer, c *caller, rule, mode, message string) error {
-	newest, err := (adminStore{c}).Newest(ctx)
+func stepTo(ctx context.Context, out io.Writer, c *adminclient.Client, rule, mode, message string) error {
+	newest, err := (adminclient.Store{Client: c}).Newest(ctx)
 	if err != nil {
 		return err
 	}
 	var done api.Outcome
 	query := url.Values{"rule": {rule}, "mode": {mode}, "message": {message}}
-	err = c.ask(ctx, http.MethodPost, "/v1/migrations/step?"+query.Encode(), "", &done, "If-Match", fmt.Sprintf(`"%d"`, newest.Number))
+	err = c.Ask(ctx, http.MethodPost, "/v1/migrations/step?"+query.Encode(), "", &done, "If-Match", fmt.Sprintf(`"%d"`, newest.Number))
 	if err != nil {
 		return err
 	}

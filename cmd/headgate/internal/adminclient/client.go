@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adminclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/headgate/headgate/internal/admin/api"
+)
+
+// maxAnswer bounds an answer of a daemon, in bytes.
+const maxAnswer = 64 << 20
+
+// Client asks one decider. It is safe for concurrent use.
+type Client struct {
+	client *http.Client
+	base   string // of URLs
+	token  string
+}
+
+// Open sends a request. fields are those of its header, by turns name and value. The caller
+// closes the answer, which is a success.
+func (c *Client) Open(ctx context.Context, method, path, body string, fields ...string) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, method, c.base+path, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	answer, err := c.client.Do(r)
+	if err != nil {
+		if failed, ok := errors.AsType[*url.Error](err); ok {
+			err = failed.Err // the rest of it is the request
+		}
+		// net/http has the second of these errors if the bytes come before the request is written.
+		if strings.Contains(err.Error(), "malformed HTTP response") || strings.Contains(err.Error(), "readLoopPeekFailLocked") {
+			return nil, fmt.Errorf("what listens at %s does not speak HTTP: is it the decider's --edge, --listen or --gossip-address? Name its --admin address; if that has a certificate, name its authority with --ca", r.URL.Host)
+		}
+		return nil, fmt.Errorf("ask the decider: %w: look whether it runs, and has --admin %s", err, r.URL.Host)
+	}
+	if answer.StatusCode < 300 {
+		return answer, nil
+	}
+	defer answer.Body.Close()
+	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	var p api.Problem
+	if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
+		return nil, errors.New("the decider has a certificate: name its authority with --ca")
+	}
+	problem := json.Unmarshal(text, &p) == nil && p.Detail != ""
+	if !problem || p.Title == "There is nothing at this path." { // the latter is said at --http
+		return nil, fmt.Errorf("the decider answers %s: is this its --admin address, and has it --operators?", answer.Status)
+	}
+	for _, m := range p.Mistakes {
+		p.Detail += fmt.Sprintf("\n%d:%d: %s", m.Line, m.Column, m.Message)
+	}
+	if answer.StatusCode == http.StatusUnauthorized && c.token == "" {
+		p.Detail += "; give a token with --token-file, or in " + tokenVariable
+	}
+	return nil, &p
+}
+
+// Ask sends a request, and puts the answer into v, a pointer.
+func (c *Client) Ask(ctx context.Context, method, path, body string, v any, fields ...string) error {
+	answer, err := c.Open(ctx, method, path, body, fields...)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
+	if err != nil {
+		return err
+	}
+	return json.NewDecoder(bytes.NewReader(text)).Decode(v)
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package adminclient
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+)
+
+// The error about an address that does not answer as a decider does says what to look at.
+func TestAnAdminThatDoesNotAnswerSaysWhatToLookAt(t *testing.T) {
+	t.Parallel()
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	secure.StartTLS()
+	defer secure.Close()
+	other := httptest.NewServer(http.NotFoundHandler())
+	defer other.Close()
+	programs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"title": "There is nothing at this path.", "status": 404, "detail": "Look at /v1/openapi.json for what there is."}`)
+	}))
+	defer programs.Close()
+	calls := grpc.NewServer()
+	edge, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go calls.Serve(edge)
+	defer calls.Stop()
+	cmd := &cobra.Command{Use: "keys"}
+	cmd.SetContext(t.Context())
+	ask := func(ctx context.Context, c *Client) error {
+		return c.Ask(ctx, http.MethodGet, "/v1/keys", "", new(any))
+	}
+	for address, want := range map[string]string{
+		gone.Listener.Addr().String():     "connection refused: look whether it runs, and has --admin " + gone.Listener.Addr().String(),
+		secure.Listener.Addr().String():   "the decider has a certificate: name its authority with --ca",
+		other.Listener.Addr().String():    "404 Not Found: is this its --admin address, and has it --operators?",
+		programs.Listener.Addr().String(): "404 Not Found: is this its --admin address, and has it --operators?",
+		edge.Addr().String():              "what listens at " + edge.Addr().String() + " does not speak HTTP: is it the decider's --edge, --listen or --gossip-address?",
+		"http://10.0.0.7:7936":            `--admin "http://10.0.0.7:7936": write host:port and nothing else, as in 10.0.0.7:7936`,
+		"":                                "--admin: say where a decider serves its operators",
+	} {
+		a := Decider{Address: address}
+		if err := a.Use(cmd, ask); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
