@@ -5,22 +5,25 @@ package ui
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/headgate/headgate/internal/admin/api"
 )
 
-// askToken shows the page that asks for a token, with what was wrong with the last one.
-func (u *UI) askToken(w http.ResponseWriter, r *http.Request, status int, wrong string) {
-	data := map[string]string{"Error": wrong, "Next": next(r.FormValue("next"))}
+// askToken shows the page that asks for a token, with what was wrong with the last one, and
+// where the browser wants to go after the login.
+func (u *UI) askToken(w http.ResponseWriter, status int, wrong, to string) {
+	data := map[string]string{"Error": wrong, "Next": next(to)}
 	if err := u.frame(w, status, "Log in", "", nil, "login", data); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	}
 }
 
-// next is where a browser goes after the login: a page of this daemon.
+// next is where a browser goes after the login: a page of this daemon. Browsers leave control
+// characters out, so that "/\t/host" is another site; url.Parse refuses them.
 func next(path string) string {
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.Contains(path, `\`) {
+	if _, err := url.Parse(path); err != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.Contains(path, `\`) {
 		return "/"
 	}
 	return path
@@ -28,7 +31,10 @@ func next(path string) string {
 
 // login has the browser keep a token.
 func (u *UI) login(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, 64<<10)
+	if err := read(w, r, maxLogin); err != nil {
+		u.fail(w, r, err)
+		return
+	}
 	asked, err := json.Marshal(map[string]string{"token": strings.TrimSpace(r.PostFormValue("token"))})
 	if err != nil {
 		u.fail(w, r, err)
@@ -42,7 +48,7 @@ func (u *UI) login(w http.ResponseWriter, r *http.Request) {
 	if a.status != http.StatusOK {
 		var p api.Problem
 		_ = json.Unmarshal(a.body.Bytes(), &p) // else there is no detail
-		u.askToken(w, r, a.status, p.Detail)
+		u.askToken(w, a.status, p.Detail, r.PostFormValue("next"))
 		return
 	}
 	w.Header()["Set-Cookie"] = a.header["Set-Cookie"]

@@ -64,12 +64,18 @@ func New(api http.Handler, host string) *UI {
 		"POST /limits/rollback": u.rollback,
 	} {
 		u.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if err := f(w, r); err != nil {
+			err := u.form(w, r)
+			if err == nil {
+				err = f(w, r)
+			}
+			if err != nil {
 				u.fail(w, r, err)
 			}
 		})
 	}
-	u.mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) { u.askToken(w, r, http.StatusOK, "") })
+	u.mux.HandleFunc("GET /login", func(w http.ResponseWriter, r *http.Request) {
+		u.askToken(w, http.StatusOK, "", r.URL.Query().Get("next"))
+	})
 	u.mux.HandleFunc("POST /login", u.login)
 	u.mux.HandleFunc("POST /logout", u.logout)
 	u.mux.HandleFunc("GET /static/", u.file)

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ui
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/internal/admin/api"
+)
+
+// endless is a body without an end. It counts what is read of it.
+type endless struct{ read int64 }
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.read > 1<<30 {
+		return 0, io.ErrUnexpectedEOF // nobody who promises a bound comes so far
+	}
+	for i := range p {
+		p[i] = 'a'
+	}
+	e.read += int64(len(p))
+	return len(p), nil
+}
+
+// fakeAPI knows the token "right", and keeps the body that it got last.
+type fakeAPI struct{ body string }
+
+func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	text, _ := io.ReadAll(r.Body)
+	f.body = string(text)
+	var v any = api.Outcome{}
+	if r.URL.Path != "/v1/login" && r.Header.Get("Authorization") != "Bearer right" {
+		v = api.Problem{Status: http.StatusUnauthorized, Detail: "who are you?"}
+		w.WriteHeader(http.StatusUnauthorized)
+	}
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+const urlencoded = "application/x-www-form-urlencoded"
+
+// multipart is the type of a form with a file, and what comes before the file's bytes.
+const (
+	multipart = "multipart/form-data; boundary=b"
+	aFile     = "--b\r\nContent-Disposition: form-data; name=\"text\"; filename=\"f\"\r\n\r\n"
+)
+
+// A stranger who sends a form of any size costs no memory and no disk: nothing of it is read
+// before the token is known, and a login is small.
+func TestNothingIsReadOfAStrangersForm(t *testing.T) {
+	u := New(new(fakeAPI), "here")
+	posts := []string{"/key/trace", "/migrations/step", "/limits/check", "/limits/review", "/limits/apply", "/limits/rollback", "/logout", "/login", "/nothing"}
+	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodPut} {
+		for _, path := range append(posts, "/", "/keys", "/limits") {
+			for _, kind := range []string{urlencoded, multipart} {
+				t.Run(fmt.Sprintf("%s %s %.9s", method, path, kind), func(t *testing.T) {
+					var body endless
+					r := httptest.NewRequest(method, path, io.MultiReader(strings.NewReader(map[string]string{multipart: aFile, urlencoded: "text="}[kind]), &body))
+					r.Header.Set("Content-Type", kind)
+					w := httptest.NewRecorder()
+					u.ServeHTTP(w, r)
+					if body.read > 2*maxLogin {
+						t.Errorf("%d bytes were read, and the answer is %d", body.read, w.Code)
+					}
+				})
+			}
+		}
+	}
+}
+
+// An operator's form is read up to a bound, whatever it is, and what is larger is refused and
+// not cut off.
+func TestAnOperatorsFormIsBounded(t *testing.T) {
+	f := new(fakeAPI)
+	u := New(f, "here")
+	post := func(kind string, body io.Reader) int {
+		t.Helper()
+		r := httptest.NewRequest(http.MethodPost, "/limits/check", body)
+		r.Header.Set("Content-Type", kind)
+		r.Header.Set("Authorization", "Bearer right")
+		w := httptest.NewRecorder()
+		u.ServeHTTP(w, r)
+		return w.Code
+	}
+	const text = "limits: []\n# %&+ü"
+	if code := post(urlencoded, strings.NewReader(url.Values{"text": {strings.ReplaceAll(text, "\n", "\r\n")}}.Encode())); code != http.StatusOK || f.body != text {
+		t.Errorf("%d, and the API got %q", code, f.body)
+	}
+	for kind, begins := range map[string]string{multipart: aFile, urlencoded: "text="} {
+		var body endless
+		code := post(kind, io.MultiReader(strings.NewReader(begins), &body))
+		if body.read > maxForm+1<<20 || kind == urlencoded && code != http.StatusRequestEntityTooLarge {
+			t.Errorf("%.9s: %d bytes were read, and the answer is %d", kind, body.read, code)
+		}
+	}
+}
+
+// A link to the login leads to a page of this daemon, and to no other site.
+func TestALoginLeadsToAPageOfThisDaemon(t *testing.T) {
+	u := New(new(fakeAPI), "here")
+	for to, want := range map[string]string{
+		"/keys?like=a&sort=name": "/keys?like=a&sort=name", "/key?key=a%2Fb": "/key?key=a%2Fb", "": "/", "keys": "/",
+		"//evil.example": "/", `/\evil.example`: "/", "https://evil.example": "/", "/\t/evil.example": "/", "/\n/evil.example": "/", "/\r\n/evil.example": "/", "\t//evil.example": "/",
+	} {
+		r := httptest.NewRequest(http.MethodPost, "/login", strings.NewReader(url.Values{"token": {"right"}, "next": {to}}.Encode()))
+		r.Header.Set("Content-Type", urlencoded)
+		w := httptest.NewRecorder()
+		u.ServeHTTP(w, r)
+		if got := w.Header().Get("Location"); w.Code != http.StatusSeeOther || got != want {
+			t.Errorf("next=%q: %d to %q, want %q", to, w.Code, got, want)
+		}
+	}
+}
