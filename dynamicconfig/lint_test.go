@@ -48,6 +48,7 @@ func TestWarningsNameCostsThatNoEventMayHave(t *testing.T) {
 	for rule, want := range map[string]string{
 		"limit: 5/s, max_cost: 100, max_debt: 10s":   "max_cost: 100 can never be had: the burst and what fills in within max_debt are 55: use at most that, or add max_debt: 19s",
 		"limit: 5/s, max_cost: 100, max_debt: 19s":   "",
+		"limit: 5/s, max_cost: 1e12, max_debt: 10s":  "",
 		"limit: 1/d, max_cost: 100, max_debt: 1h":    "max_cost: 100 can never be had: the burst and what fills in within max_debt are 1: use at most that",
 		"limit: 5/s, burst: 100, max_debt: 1s":       "",
 		"limit: 0/s, max_cost: 100, max_debt: 10s":   "",

@@ -24,6 +24,9 @@ const (
 	maxDynamic = 1_000_000_000
 )
 
+// maxNames is how many namespaces there may be, and how many named buckets in each.
+const maxNames = 20_000
+
 // What most buckets have, and so is among the defaults.
 const (
 	usualWait = 1000
@@ -44,6 +47,7 @@ func Import(name string, data []byte) ([]byte, error) {
 		Share:     "write the fields where they are needed",
 		Reference: "quotaservice's documentation",
 		Empty:     "a quotaservice config has namespaces: with a map, or a global_default_bucket",
+		MaxFields: maxNames,
 	})
 	var c config
 	if root := f.Parse(); root != nil {
@@ -56,8 +60,8 @@ func Import(name string, data []byte) ([]byte, error) {
 		return nil, err
 	}
 	out := write(c)
-	if len(out) > dynamicconfig.MaxSize {
-		return nil, &dynamicconfig.Error{Name: name, Message: fmt.Sprintf("would become %d bytes of limits, and %d is the most: use fewer named buckets, as for those that are like a default bucket", len(out), dynamicconfig.MaxSize)}
+	if len(out) > dynamicconfig.MaxLargeSize {
+		return nil, &dynamicconfig.Error{Name: name, Message: fmt.Sprintf("would become %d bytes of limits, and %d is the most: use fewer named buckets, as for those that are like a default bucket", len(out), dynamicconfig.MaxLargeSize)}
 	}
 	if _, err := dynamicconfig.Parse("the result", out); err != nil {
 		return nil, &dynamicconfig.Error{Name: name, Message: fmt.Sprintf("became limits that are refused, which is a defect of headgate: %v", err)}

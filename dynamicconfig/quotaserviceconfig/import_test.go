@@ -267,21 +267,51 @@ func TestNumbersKeepTheirValue(t *testing.T) {
 	})
 }
 
-// What grows by its defaults is bounded too.
+// A config that becomes more limits than fit is refused.
 func TestMuchThatBecomesMoreIsRefused(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("namespaces:\n")
-	for ns := range 4 {
-		fmt.Fprintf(&b, "  n%d:\n    buckets:\n", ns)
-		for i := range 1000 {
-			fmt.Fprintf(&b, "      b%d%s: {}\n", i, strings.Repeat("x", 220))
+	for ns := range 200 {
+		fmt.Fprintf(&b, "  %d%s:\n    buckets: {", ns, strings.Repeat("n", 240))
+		for i := range 500 {
+			fmt.Fprintf(&b, "%d: {}, ", i)
 		}
+		b.WriteString("x: {}}\n")
 	}
-	if _, err := Import("big", []byte(b.String())); err == nil || !strings.Contains(err.Error(), "bytes of limits, and 1048576 is the most") {
+	if _, err := Import("big", []byte(b.String())); err == nil || !strings.Contains(err.Error(), "bytes of limits, and 16777216 is the most") {
 		t.Errorf("Import = %v", err)
 	}
 	if _, err := Import("big", make([]byte, dynamicconfig.MaxSize+1)); err == nil || !strings.Contains(err.Error(), "has 1048577 bytes") {
 		t.Errorf("Import = %v", err)
+	}
+}
+
+// The names in a config are data, and there may be thousands: as many as fit into the file.
+func TestAConfigMayHaveThousandsOfNames(t *testing.T) {
+	var namespaces, buckets strings.Builder
+	namespaces.WriteString("namespaces:\n")
+	buckets.WriteString("namespaces:\n  a:\n    buckets:\n")
+	const many = 5000
+	for i := range many {
+		fmt.Fprintf(&namespaces, "  n%d:\n    max_dynamic_buckets: 9\n    dynamic_bucket_template: {size: 5, fill_rate: %d}\n", i, i+1)
+		fmt.Fprintf(&buckets, "      b%d: {size: 5, fill_rate: %d}\n", i, i+1)
+	}
+	for key, text := range map[string]string{"n4999:any": namespaces.String(), "a:b4999": buckets.String()} {
+		if r, ok := imported(t, text).Match(key); !ok || r.Limit != many {
+			t.Errorf("%s has the rule %+v", key, r)
+		}
+	}
+}
+
+// A config without a mistake becomes limits of which `limits check` says nothing.
+func TestWhatIsImportedHasNoWarnings(t *testing.T) {
+	for _, text := range []string{
+		`{"namespaces": {"a": {"buckets": {"b": {"size": 10, "fill_rate": 5}}, "default_bucket": {}}}, "global_default_bucket": {}}`,
+		"namespaces: {a: {dynamic_bucket_template: {size: 10, max_tokens_per_request: -1}}}",
+	} {
+		if got := imported(t, text).Warnings(); len(got) > 0 {
+			t.Errorf("%s: %v", text, got)
+		}
 	}
 }
 

@@ -80,10 +80,10 @@ func orDebt(r *rule.Rule) string {
 }
 
 // TooCostly says that no event may cost what max_cost allows, because its debt would outlast
-// max_debt; "" if one may.
+// max_debt; "" if one may. The largest max_cost is meant as no bound, as imported rules have it.
 func TooCostly(r *rule.Rule) string {
 	most := math.Floor(r.Burst + float64(r.Limit)*r.MaxDebt.Seconds())
-	if r.InFlight || r.MaxDebt <= 0 || r.MaxCost <= most || r.Limit <= 0 {
+	if r.InFlight || r.MaxDebt <= 0 || r.MaxCost <= most || r.MaxCost == rule.MaxCost || r.Limit <= 0 {
 		return ""
 	}
 	return fmt.Sprintf("max_cost: %s can never be had: the burst and what fills in within max_debt are %s: use at most that%s",

@@ -371,7 +371,7 @@ func (x *items) other() (n ast.Node) {
 	if _, problem := badEscape(text, tokens); problem != "" {
 		return nil
 	}
-	check := new(tokenCheck)
+	check := &tokenCheck{maxFields: maxFields}
 	for _, t := range tokens {
 		if t.Type == token.AnchorType || t.Type == token.AliasType || check.next(t) != "" {
 			return nil

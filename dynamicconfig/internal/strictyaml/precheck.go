@@ -3,6 +3,7 @@
 package strictyaml
 
 import (
+	"cmp"
 	"fmt"
 	"unicode/utf8"
 
@@ -14,7 +15,7 @@ import (
 const (
 	maxNesting    = 32
 	maxAnchors    = 1000
-	maxWidth      = 2000 // fields of one map
+	maxFields     = 2000 // of one map, unless the dialect says otherwise
 	maxEmptyLines = 100  // in a row
 	maxValueless  = 100  // fields without a value
 )
@@ -54,7 +55,7 @@ func (f *File) syntax(text string) {
 // tokens refuses YAML that config files have no use for: what nests so deep
 // that a recursive parser is in danger, and what costs it quadratic time.
 func (f *File) tokens(tokens token.Tokens) {
-	c := tokenCheck{share: f.dialect.Share}
+	c := tokenCheck{share: f.dialect.Share, maxFields: cmp.Or(f.dialect.MaxFields, maxFields)}
 	for _, t := range tokens {
 		if problem := c.next(t); problem != "" {
 			f.Add(markOf(t), "%s", problem)
@@ -65,13 +66,14 @@ func (f *File) tokens(tokens token.Tokens) {
 
 // tokenCheck is what tokens has seen so far.
 type tokenCheck struct {
-	share    string // see Dialect
-	line     int
-	entries  int // `-` in this line
-	values   int // `:` in this line
-	anchors  int
-	flows    []flow     // [ or { that are open, from the outermost in
-	mappings []blockMap // that may go on, from the outermost in
+	share     string // see Dialect
+	maxFields int    // see Dialect
+	line      int
+	entries   int // `-` in this line
+	values    int // `:` in this line
+	anchors   int
+	flows     []flow     // [ or { that are open, from the outermost in
+	mappings  []blockMap // that may go on, from the outermost in
 
 	valueless int // fields and entries without a value
 }
@@ -168,8 +170,8 @@ func (c *tokenCheck) field(column int) (problem string) {
 		last++
 	}
 	m := &c.mappings[last]
-	if m.fields++; m.fields > maxWidth {
-		return fmt.Sprintf("more than %d fields in one map: a config file needs no more", maxWidth)
+	if m.fields++; m.fields > c.maxFields {
+		return fmt.Sprintf("more than %d fields in one map: make several files of it", c.maxFields)
 	}
 	if len(c.mappings) > maxNesting {
 		return "maps nest too deep here: a config file needs no more than three levels"
