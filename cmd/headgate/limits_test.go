@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/command"
 )
@@ -343,11 +344,11 @@ func TestLimitsHelpHasExamples(t *testing.T) {
 func TestLimitsCheckPrintsForPrograms(t *testing.T) {
 	good, bad := written(t, "good.yaml", someLimits), written(t, "bad.yaml", "limits:\n  - {key: a, limit: 100rps}\n  - {key: “b”, limit: 1/s}\n")
 	out, problems, err := execute(t, "limits", "check", "-o", "json", bad, good)
-	var got []checked
+	var got []limitsfile.Checked
 	if err == nil || problems != "" || json.Unmarshal([]byte(out), &got) != nil || len(got) != 2 {
 		t.Fatalf("%v\n%s%s", err, out, problems)
 	}
-	want := mistake{File: bad, Line: 2, Column: 21, Message: `rule "a": limit: "100rps" is not written as a limit: did you mean 100/s?`}
+	want := limitsfile.Mistake{File: bad, Line: 2, Column: 21, Message: `rule "a": limit: "100rps" is not written as a limit: did you mean 100/s?`}
 	if got[0].Good || len(got[0].Mistakes) != 1 || got[0].Mistakes[0] != want || len(got[0].Warnings) != 1 || got[0].Warnings[0].Line != 3 {
 		t.Errorf("%+v", got[0])
 	}

@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/edit"
 	"github.com/headgate/headgate/dynamicconfig/history"
@@ -55,16 +57,16 @@ that holds and is not in the file, it asks first; --yes is for scripts.`,
   headgate limits apply --admin 10.0.0.7:7936 limits.yaml -m "50/s is enough" --enforce 10,50,100 --every 5m --roll-back-above 5%`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-				if err := errors.Join(c.directory(), c.reasoned(), staged.check(&c.limitsDB, &w), w.check(&c.limitsDB, len(staged.steps) > 0)); err != nil {
+			return c.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+				if err := errors.Join(c.CheckDirectory(), c.reasoned(), staged.check(&c.DB, &w), w.check(&c.DB, len(staged.steps) > 0)); err != nil {
 					return err
 				}
-				s, found := checkFile(cmd.InOrStdin(), args[0], c.also)
+				s, found := limitsfile.CheckFile(cmd.InOrStdin(), args[0], c.also)
 				if s == nil {
-					found.tell(cmd.ErrOrStderr())
+					found.Tell(cmd.ErrOrStderr())
 					return fmt.Errorf("%s cannot be used, and nothing was changed", args[0])
 				}
-				on, err := newest(ctx, db)
+				on, err := limitsdb.Newest(ctx, db)
 				if err != nil {
 					return err
 				}
@@ -121,25 +123,25 @@ func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.St
 	if err := c.storeChecked(ctx, cmd, db, before, first, why...); err != nil || c.dryRun {
 		return err
 	}
-	stored, err := newest(ctx, db)
+	stored, err := limitsdb.Newest(ctx, db)
 	if err != nil || stored.Number != before.Number+1 {
 		return err
 	}
-	asked, err := c.admin.Client()
+	asked, err := c.Admin.Client()
 	if err != nil {
 		return err
 	}
 	if err := steps.run(ctx, c.progress(cmd), adminclient.Store{Client: asked}, *w, before, stored, s, message); err != nil {
 		return err
 	}
-	stored, err = newest(ctx, db)
+	stored, err = limitsdb.Newest(ctx, db)
 	c.done.Version, c.done.Changes = stored.Number, changesOf(dynamicconfig.Diff(from, s))
 	return err
 }
 
 // watched watches the version that took the place of before, if one did.
 func (c *changing) watched(ctx context.Context, out io.Writer, db daemon.LimitsDB, w *changeWatch, before history.Version) error {
-	stored, err := newest(ctx, db)
+	stored, err := limitsdb.Newest(ctx, db)
 	if err != nil || stored.Number != before.Number+1 {
 		return err
 	}
@@ -147,7 +149,7 @@ func (c *changing) watched(ctx context.Context, out io.Writer, db daemon.LimitsD
 		fmt.Fprintln(out, "not watched: these are the first limits, and there are none to go back to")
 		return nil
 	}
-	asked, err := c.admin.Client()
+	asked, err := c.Admin.Client()
 	if err != nil {
 		return err
 	}
@@ -166,15 +168,15 @@ than half, rollback asks first; --yes is for scripts.`,
 		Example: `  headgate limits rollback --limits-db /var/lib/headgate
   headgate limits rollback --limits-db /var/lib/headgate 7 -m "the sale is over" --yes`,
 		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: c.completeVersions,
+		ValidArgsFunction: c.CompleteVersions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && !c.named() {
+			if len(args) == 1 && !c.Named() {
 				if _, err := os.Stat(args[0]); err == nil {
 					return fmt.Errorf("limits rollback: %s is a file, which has no versions: put its earlier text back from where you keep it, and daemons follow; or name a database with --limits-db", args[0])
 				}
 			}
-			return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-				on, err := at(ctx, db, 0)
+			return c.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+				on, err := limitsdb.At(ctx, db, 0)
 				if err != nil {
 					return err
 				}

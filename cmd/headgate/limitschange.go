@@ -16,6 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
@@ -28,7 +30,7 @@ const exitUnconfirmed = 4
 
 // changing is what commands that change limits have in common.
 type changing struct {
-	limitsDB
+	limitsdb.DB
 
 	author, message string
 	base            int64
@@ -49,14 +51,14 @@ type outcome struct {
 // flags adds the flags, and has the outcome printed after cmd's own RunE.
 func (c *changing) flags(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	c.limitsDB.flags(flags)
+	c.Flags(flags) // those of the database
 	flags.StringVarP(&c.message, "message", "m", "", "the `reason`, for the history")
 	flags.StringVar(&c.author, "author", "", "the `name` of the author, for the history (default the user that runs this)")
 	flags.Int64Var(&c.base, "base", 0, "refuse the change if the newest version is not this `number` (default whatever is the newest now)")
 	flags.BoolVar(&c.dryRun, "dry-run", false, "print what would change, and change nothing")
 	flags.BoolVarP(&c.yes, "yes", "y", false, "do what is dangerous without asking")
-	alsoFlag(cmd, &c.also)
-	_ = cmd.RegisterFlagCompletionFunc("base", c.completeVersions)
+	limitsfile.AlsoFlag(cmd, &c.also)
+	_ = cmd.RegisterFlagCompletionFunc("base", c.CompleteVersions)
 	c.output.Flags(cmd, "text")
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -98,12 +100,12 @@ func (c *changing) reasoned() error {
 // in changes the text of the newest version, or of the file that args begin with if there
 // is no database. It gives text the other arguments.
 func (c *changing) in(cmd *cobra.Command, args []string, text func(old string, args []string) (string, error)) error {
-	if c.named() {
-		return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-			if err := errors.Join(c.directory(), c.reasoned()); err != nil {
+	if c.Named() {
+		return c.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+			if err := errors.Join(c.CheckDirectory(), c.reasoned()); err != nil {
 				return err
 			}
-			on, err := newest(ctx, db)
+			on, err := limitsdb.Newest(ctx, db)
 			if err != nil {
 				return err
 			}
@@ -137,7 +139,7 @@ func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string)
 	if err != nil {
 		return err
 	}
-	_, data, err := readConfig(nil, path)
+	_, data, err := limitsfile.Read(nil, path)
 	if err != nil {
 		return err
 	}
@@ -227,7 +229,7 @@ func (c *changing) checked(cmd *cobra.Command, old *dynamicconfig.Snapshot, name
 	if old != nil {
 		also = slices.Concat(also, old.Algorithms())
 	}
-	s, err := dynamicconfig.ParseChecked("limits", []byte(text), func(s *dynamicconfig.Snapshot) error { return checkAlgorithms(s, also) })
+	s, err := dynamicconfig.ParseChecked("limits", []byte(text), func(s *dynamicconfig.Snapshot) error { return limitsfile.CheckAlgorithms(s, also) })
 	if err != nil {
 		return nil, c.refused(cmd, name, err)
 	}
@@ -354,7 +356,7 @@ func dangers(old, new *dynamicconfig.Snapshot, changes []dynamicconfig.Change) (
 		case c.Kind == dynamicconfig.Removed && was.IsGlob():
 			why = append(why, fmt.Sprintf("the rule %q is removed, which is for many keys", c.Name))
 		case c.Kind == dynamicconfig.Changed && was.InFlight == is.InFlight && is.Limit < was.Limit/2:
-			why = append(why, fmt.Sprintf("the limit of %q becomes less than half: %s → %s", c.Name, limitOf(&was), limitOf(&is)))
+			why = append(why, fmt.Sprintf("the limit of %q becomes less than half: %s → %s", c.Name, limitsfile.LimitOf(&was), limitsfile.LimitOf(&is)))
 		}
 	}
 	return why

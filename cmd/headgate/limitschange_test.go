@@ -144,7 +144,7 @@ func TestDangerousChangesAreConfirmed(t *testing.T) {
 		for _, answer := range []string{"", "n\n", "\n"} {
 			_, said, err := answering(t, answer, append(on, c.args...)...)
 			expectText(t, "on stderr", said, "dangerous: "+c.danger+"\n", "Do it? [y/N] ")
-			if err == nil || !strings.Contains(err.Error(), "the change was not confirmed: answer y, or add --yes") || command.Code(err) != exitUnconfirmed {
+			if err == nil || !strings.Contains(err.Error(), "the change was not confirmed: answer y, or add --yes") || command.Code(err) != 4 {
 				t.Errorf("%v after %q: %v, exit code %d", c.args, answer, err, command.Code(err))
 			}
 		}
@@ -156,14 +156,14 @@ func TestDangerousChangesAreConfirmed(t *testing.T) {
 	must(t, append(on, "rm", "login:*", "-m", "x", "--yes")...)
 	_, said, err := answering(t, "", append(on, "rollback", "1")...)
 	expectText(t, "on stderr", said, "dangerous: 2 changes are taken back at once\n")
-	if command.Code(err) != exitUnconfirmed {
+	if command.Code(err) != 4 {
 		t.Errorf("rollback over two versions: %v", err)
 	}
 	must(t, append(on, "rollback", "1", "--yes")...)
 	// Before a first version, nobody goes by the database.
 	must(t, "apply", "--limits-db", t.TempDir(), written(t, "first.yaml", shop+"unmatched: deny\n"), "-m", "x")
 	_, _, err = answering(t, "", append(on, "set", "orders", "5/s", "-m", "x", "--base", "1")...)
-	if command.Code(err) != exitConflict {
+	if command.Code(err) != 3 {
 		t.Errorf("a conflict: %v, exit code %d", err, command.Code(err))
 	}
 }
@@ -301,7 +301,7 @@ func TestFilesAndVersionsAreCompared(t *testing.T) {
 		t.Errorf("diff in JSON: %v, %v", changes, err)
 	}
 	_, _, err := answering(t, "", "diff", first, second, "--exit-code")
-	if command.Code(err) != exitDiffers {
+	if command.Code(err) != 2 {
 		t.Errorf("--exit-code: %v, %d", err, command.Code(err))
 	}
 	must(t, "diff", first, first, "--exit-code")

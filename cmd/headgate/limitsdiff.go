@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/command"
@@ -21,7 +23,7 @@ import (
 const exitDiffers = 2
 
 func newLimitsDiff() *cobra.Command {
-	var l limitsDB
+	var l limitsdb.DB
 	var o output.Form
 	var code bool
 	cmd := &cobra.Command{
@@ -37,7 +39,7 @@ layout make no difference.`,
   headgate limits diff --limits-db /var/lib/headgate 7 newest -o json`,
 		Args: cobra.MaximumNArgs(2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-			numbers, _ := l.completeVersions(cmd, args, typed)
+			numbers, _ := l.CompleteVersions(cmd, args, typed)
 			return numbers, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,7 +66,7 @@ layout make no difference.`,
 			return err
 		},
 	}
-	l.flags(cmd.Flags())
+	l.Flags(cmd.Flags())
 	o.Flags(cmd, "text")
 	cmd.Flags().BoolVar(&code, "exit-code", false, fmt.Sprintf("exit with %d if there are differences", exitDiffers))
 	return cmd
@@ -101,7 +103,7 @@ func changeOf(c dynamicconfig.Change) change {
 }
 
 // sides returns what diff compares.
-func sides(cmd *cobra.Command, l *limitsDB, args []string) (old, new *dynamicconfig.Snapshot, err error) {
+func sides(cmd *cobra.Command, l *limitsdb.DB, args []string) (old, new *dynamicconfig.Snapshot, err error) {
 	names := args
 	switch {
 	case len(args) == 0:
@@ -118,7 +120,7 @@ func sides(cmd *cobra.Command, l *limitsDB, args []string) (old, new *dynamiccon
 			if inDB(name) {
 				found[i], err = versionNamed(ctx, db, name)
 			} else {
-				found[i], err = loadLimits(cmd.InOrStdin(), name)
+				found[i], err = limitsfile.Load(cmd.InOrStdin(), name)
 			}
 			if err != nil {
 				return err
@@ -127,10 +129,10 @@ func sides(cmd *cobra.Command, l *limitsDB, args []string) (old, new *dynamiccon
 		return nil
 	}
 	switch {
-	case len(args) == 1 && !isVersion(args[0]) && !l.named():
+	case len(args) == 1 && !isVersion(args[0]) && !l.Named():
 		return nil, nil, fmt.Errorf("limits diff: name a second file, or what to compare with %s: --limits-db DB or --admin HOST:PORT", args[0])
 	case inDB(names[0]) || inDB(names[1]):
-		err = l.use(cmd, load)
+		err = l.Use(cmd, load)
 	default:
 		if err = load(cmd.Context(), nil); err != nil {
 			fmt.Fprintln(cmd.ErrOrStderr(), err)

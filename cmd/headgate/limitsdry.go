@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/printable"
@@ -32,7 +33,7 @@ the answer of one perfect bucket of the new limit. Nothing is changed.`,
 		Example: `  headgate limits dry-run --admin 10.0.0.7:7936 limits.yaml`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, text, err := readConfig(cmd.InOrStdin(), args[0])
+			_, text, err := limitsfile.Read(cmd.InOrStdin(), args[0])
 			if err != nil {
 				return fmt.Errorf("limits dry-run: %w", err)
 			}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon"
 )
@@ -29,11 +31,11 @@ in a file, whose name it prints.`,
 		Example: `  EDITOR=nano headgate limits edit --limits-db /var/lib/headgate -m "orders: 200/s for the sale"`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-				if err := errors.Join(c.directory(), c.reasoned()); err != nil {
+			return c.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+				if err := errors.Join(c.CheckDirectory(), c.reasoned()); err != nil {
 					return err
 				}
-				on, err := newest(ctx, db)
+				on, err := limitsdb.Newest(ctx, db)
 				if err != nil {
 					return err
 				}
@@ -72,7 +74,7 @@ func (c *changing) edit(ctx context.Context, cmd *cobra.Command, db history.Stor
 		if err := openEditor(ctx, cmd, file); err != nil {
 			return err
 		}
-		_, text, err := readConfig(nil, file)
+		_, text, err := limitsfile.Read(nil, file)
 		if err != nil {
 			return err
 		}

@@ -12,13 +12,15 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon"
 )
 
 func newLimitsHistory() *cobra.Command {
-	var l limitsDB
+	var l limitsdb.DB
 	var n int
 	var before int64
 	var o output.Form
@@ -34,7 +36,7 @@ headgate limits check prints: two versions with the same one mean the same.`,
 			if err := o.Check(); err != nil {
 				return err
 			}
-			return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+			return l.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
 				if n < 1 || before < 0 {
 					return fmt.Errorf("-n %d --before %d: list 1 version or more, before a version", n, before)
 				}
@@ -48,7 +50,7 @@ headgate limits check prints: two versions with the same one mean the same.`,
 			})
 		},
 	}
-	l.flags(cmd.Flags())
+	l.Flags(cmd.Flags())
 	cmd.Flags().IntVarP(&n, "lines", "n", 20, "how many versions")
 	cmd.Flags().Int64Var(&before, "before", 0, "only versions before this `number` (default all)")
 	o.Flags(cmd, "table")
@@ -86,7 +88,7 @@ func historyLines(versions []history.Version) []historyLine {
 }
 
 func newLimitsExport() *cobra.Command {
-	var l limitsDB
+	var l limitsdb.DB
 	var number int64
 	var to string
 	cmd := &cobra.Command{
@@ -98,29 +100,29 @@ is. Change the file, and give it to headgate limits apply, with the version as -
   headgate limits export --limits-db /var/lib/headgate --version 7`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-				v, err := at(ctx, db, number)
+			return l.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+				v, err := limitsdb.At(ctx, db, number)
 				if err != nil {
 					return err
 				}
 				fmt.Fprintf(cmd.ErrOrStderr(), "%s, by %s at %s\n", v.Name(), v.Author, v.Time.Format(time.RFC3339))
 				if to != "" {
-					return writeNew(to, []byte(v.Text))
+					return limitsfile.WriteNew(to, []byte(v.Text))
 				}
 				_, err = io.WriteString(cmd.OutOrStdout(), v.Text)
 				return err
 			})
 		},
 	}
-	l.flags(cmd.Flags())
+	l.Flags(cmd.Flags())
 	cmd.Flags().Int64Var(&number, "version", 0, "the `number` of the version (default the newest)")
-	_ = cmd.RegisterFlagCompletionFunc("version", l.completeVersions)
+	_ = cmd.RegisterFlagCompletionFunc("version", l.CompleteVersions)
 	cmd.Flags().StringVarP(&to, "output", "o", "", "write to this `file`, which must not exist yet, and not to stdout")
 	return cmd
 }
 
 func newLimitsPrune() *cobra.Command {
-	var l limitsDB
+	var l limitsdb.DB
 	var keep int
 	var yes bool
 	cmd := &cobra.Command{
@@ -132,7 +134,7 @@ look at these versions or roll back to them later: export those that you need.`,
   headgate limits prune --limits-db /var/lib/headgate --keep 1000 --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+			return l.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
 				if err := history.CheckPrune(keep); err != nil {
 					return err
 				}
@@ -155,7 +157,7 @@ look at these versions or roll back to them later: export those that you need.`,
 			})
 		},
 	}
-	l.flags(cmd.Flags())
+	l.Flags(cmd.Flags())
 	cmd.Flags().IntVar(&keep, "keep", 0, "how many versions to keep, 1 or more (required)")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do what is dangerous without asking")
 	return cmd

@@ -3,55 +3,18 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"maps"
-	"os"
-	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/dynamicconfig/doormanconfig"
-	"github.com/headgate/headgate/dynamicconfig/quotaserviceconfig"
 )
-
-// importers make limits of the config of other rate limiters, by their names.
-var importers = map[string]func(name string, data []byte) ([]byte, error){
-	"doorman":      doormanconfig.Import,
-	"quotaservice": quotaserviceconfig.Import,
-}
-
-// looks finds the configs of other rate limiters that have mistakes, by a field at their top.
-var looks = map[string]*regexp.Regexp{
-	"doorman":      regexp.MustCompile(`(?m)^resources:`),
-	"quotaservice": regexp.MustCompile(`(?m)^(namespaces|global_default_bucket):`),
-}
-
-// hintImport says on w what to do with a file that is the config of another rate
-// limiter; nothing if it is not.
-func hintImport(w io.Writer, file string, data []byte) {
-	for _, from := range slices.Sorted(maps.Keys(importers)) {
-		if _, err := importers[from](file, data); err == nil {
-			fmt.Fprintf(w, "%s is a config of %s: make limits of it with `headgate limits import --from %s %s -o limits.yaml`\n", file, from, from, file)
-			return
-		}
-	}
-	for _, from := range slices.Sorted(maps.Keys(looks)) {
-		if looks[from].Match(data) {
-			fmt.Fprintf(w, "%s looks like a config of %s: `headgate limits import --from %s %s` says what is wrong with it\n", file, from, from, file)
-			return
-		}
-	}
-}
 
 func newLimitsImport() *cobra.Command {
 	var from, to string
-	names := strings.Join(slices.Sorted(maps.Keys(importers)), ", ")
+	names := strings.Join(limitsfile.Importers(), ", ")
 	cmd := &cobra.Command{
 		Use:   "import --from NAME FILE",
 		Short: "Make a file of limits of another rate limiter's config",
@@ -66,7 +29,7 @@ that the other one does not know, ends it with the place.
   headgate limits import --from quotaservice quotaservice.yaml`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			read := importers[from]
+			read := limitsfile.Importer(from)
 			switch {
 			case from == "":
 				return fmt.Errorf("limits import: from which rate limiter? Say --from with one of: %s", names)
@@ -82,7 +45,7 @@ that the other one does not know, ends it with the place.
 }
 
 func importLimits(cmd *cobra.Command, read func(string, []byte) ([]byte, error), file, to string) error {
-	name, data, err := readConfig(cmd.InOrStdin(), file)
+	name, data, err := limitsfile.Read(cmd.InOrStdin(), file)
 	if err != nil {
 		return fmt.Errorf("limits import: %w", err)
 	}
@@ -99,26 +62,9 @@ func importLimits(cmd *cobra.Command, read func(string, []byte) ([]byte, error),
 	if err != nil {
 		return err
 	}
-	if err := writeNew(to, limits); err != nil {
+	if err := limitsfile.WriteNew(to, limits); err != nil {
 		return fmt.Errorf("limits import: %w", err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: written, rules: %d\n", to, len(s.Rules()))
 	return nil
-}
-
-// writeNew writes a file that is not there yet: limits that are in force are
-// not replaced by accident.
-func writeNew(file string, data []byte) error {
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s exists: choose another name, or remove it", file)
-	}
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err = errors.Join(err, f.Close()); err != nil {
-		err = errors.Join(err, os.Remove(file)) // half a file is worse than none
-	}
-	return err
 }

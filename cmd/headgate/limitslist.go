@@ -12,12 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 )
 
 func newLimitsList() *cobra.Command {
-	var r reading
+	var r limitsdb.Source
 	var o output.Form
 	var match string
 	cmd := &cobra.Command{
@@ -39,7 +40,7 @@ first one decides. With -o json or yaml, each rule has all its fields.`,
 			if err := o.Check(); err != nil {
 				return err
 			}
-			s, rest, err := r.read(cmd, args)
+			s, rest, err := r.Read(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -77,7 +78,7 @@ first one decides. With -o json or yaml, each rule has all its fields.`,
 			})
 		},
 	}
-	r.flags(cmd)
+	r.Flags(cmd)
 	o.Flags(cmd, "table")
 	cmd.Flags().StringVar(&match, "match", "*", "only rules whose key matches this `glob`")
 	return cmd
@@ -92,16 +93,6 @@ func rulesTable(w io.Writer, rules []dynamicconfig.Rule) error {
 		fmt.Fprintf(t, "%s\t%v\t%s\t%s\t%v\t%v\n", r.Key, f["limit"], shownOr(f["burst"], "-"), algorithmOf(r), shownOr(f["enforce"], "100%"), f["fallback"])
 	}
 	return t.Flush()
-}
-
-// limitOf is the limit of a rule as a file has it.
-func limitOf(r *dynamicconfig.Rule) string {
-	for name, value := range r.Fields() {
-		if name == "limit" {
-			return fmt.Sprint(value)
-		}
-	}
-	return ""
 }
 
 func algorithmOf(r *dynamicconfig.Rule) string {
@@ -119,7 +110,7 @@ func shownOr(value any, otherwise string) string {
 }
 
 func newLimitsGet() *cobra.Command {
-	var r reading
+	var r limitsdb.Source
 	var o output.Form
 	cmd := &cobra.Command{
 		Use:   "get {FILE | --limits-db DB} KEY...",
@@ -129,12 +120,12 @@ filled in. Fields that only leases use are left out of rules that lease nothing;
 headgate limits show prints the rule that a request with a key has.`,
 		Example: `  headgate limits get limits.yaml frontend:orders
   headgate limits get --limits-db /var/lib/headgate 'frontend:*' -o json`,
-		ValidArgsFunction: r.completeKeys,
+		ValidArgsFunction: r.CompleteKeys,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Check(); err != nil {
 				return err
 			}
-			s, keys, err := r.read(cmd, args)
+			s, keys, err := r.Read(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -152,7 +143,7 @@ headgate limits show prints the rule that a request with a key has.`,
 					}
 				}
 				if found[i] == nil {
-					return fmt.Errorf("limits get: %w", missing(s, key))
+					return fmt.Errorf("limits get: %w", limitsdb.Missing(s, key))
 				}
 			}
 			return o.Print(cmd.OutOrStdout(), fields, func(w io.Writer) error {
@@ -163,7 +154,7 @@ headgate limits show prints the rule that a request with a key has.`,
 			})
 		},
 	}
-	r.flags(cmd)
+	r.Flags(cmd)
 	o.Flags(cmd, "text")
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/edit"
@@ -132,8 +133,8 @@ func (o *overriding) run(cmd *cobra.Command, args []string, amount func(rest []s
 // madeBy is who makes an override: --author, the operator that the decider knows by the token
 // or certificate, or the user that runs this.
 func (o *overriding) madeBy(ctx context.Context) (string, error) {
-	if o.author == "" && o.where == "" && o.admin.Address != "" {
-		c, err := o.admin.Client()
+	if o.author == "" && o.Where == "" && o.Admin.Address != "" {
+		c, err := o.Admin.Client()
 		if err != nil {
 			return "", err
 		}
@@ -195,7 +196,7 @@ func inForce(text, key string, now time.Time) error {
 }
 
 func newLimitsOverrides() *cobra.Command {
-	var r reading
+	var r limitsdb.Source
 	var o output.Form
 	cmd := &cobra.Command{
 		Use:   "overrides {FILE | --limits-db DB}",
@@ -208,7 +209,7 @@ has ended does nothing, and the next override removes it. One that changes nothi
 			if err := o.Check(); err != nil {
 				return err
 			}
-			s, rest, err := r.read(cmd, args)
+			s, rest, err := r.Read(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -220,7 +221,7 @@ has ended does nothing, and the next override removes it. One that changes nothi
 			return o.Print(cmd.OutOrStdout(), lines, func(w io.Writer) error { return overridesTable(w, lines, now) })
 		},
 	}
-	r.flags(cmd)
+	r.Flags(cmd)
 	o.Flags(cmd, "table")
 	return cmd
 }
@@ -260,22 +261,4 @@ func overridesTable(w io.Writer, lines []overrideLine, now time.Time) error {
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.Key, "(all rules)"), l.Limit, l.Until.Format(time.RFC3339), l.Author, state, l.Reason)
 	}
 	return t.Flush()
-}
-
-// overrideNotes says which overrides of s do nothing: what has ended, and what changes
-// nothing. That is no mistake.
-func overrideNotes(s *dynamicconfig.Snapshot, now time.Time) (notes []string) {
-	for _, l := range overrideLines(s.OverrideStates(now)) {
-		what := fmt.Sprintf("override of %q", l.Key)
-		if l.All {
-			what = "override of all rules"
-		}
-		switch {
-		case l.Ended:
-			notes = append(notes, fmt.Sprintf("%s has ended at %s: remove it, or let the next `headgate limits override` do so", what, l.Until.Format(time.RFC3339)))
-		case l.Because != "":
-			notes = append(notes, fmt.Sprintf("%s changes nothing: %s", what, l.Because))
-		}
-	}
-	return notes
 }

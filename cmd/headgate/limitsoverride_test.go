@@ -68,7 +68,7 @@ func TestApplyAsksBeforeItEndsAnOverrideThatHolds(t *testing.T) {
 
 	expectText(t, "list", must(t, append(on, "list")...), "1 override holds now, which this table leaves out: headgate limits overrides lists it")
 	out, said, err := execute(t, append([]string{"limits", "apply", file, "-m", "from version control"}, on...)...)
-	if command.Code(err) != exitUnconfirmed {
+	if command.Code(err) != 4 {
 		t.Errorf("%v, %s", err, out)
 	}
 	expectText(t, "the danger", said, `dangerous: the override of "login:*" ends, which the file does not have: bypass until `, "phones are slow; headgate limits export prints it")

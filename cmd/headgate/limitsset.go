@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/edit"
 )
@@ -110,8 +111,8 @@ func fieldsOf(cmd *cobra.Command, values map[string]*string, clear []string) (fi
 
 // completeKeys offers the keys of rules to a shell.
 func (c *changing) completeKeys(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	r := reading{limitsDB: c.limitsDB}
-	return r.completeKeys(cmd, args, typed)
+	r := limitsdb.Source{DB: c.DB}
+	return r.CompleteKeys(cmd, args, typed)
 }
 
 func newLimitsRm() *cobra.Command {
@@ -137,7 +138,7 @@ glob, rm asks first; --yes is for scripts.`,
 						if err != nil {
 							return "", err
 						}
-						return "", missing(s, key)
+						return "", limitsdb.Missing(s, key)
 					}
 					if _, broken := errors.AsType[*dynamicconfig.Error](err); broken {
 						return "", err

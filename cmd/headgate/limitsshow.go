@@ -13,12 +13,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 )
 
 func newLimitsShow() *cobra.Command {
-	var r reading
+	var r limitsdb.Source
 	var o output.Form
 	cmd := &cobra.Command{
 		Use:   "show {FILE | --limits-db DB} [KEY...]",
@@ -32,12 +33,12 @@ FILE: it shows the newest version of a database, or the one that --version names
   headgate limits show limits.yaml frontend:orders batch:mail
   headgate limits show limits.yaml frontend:orders -o json
   headgate limits show --limits-db /var/lib/headgate --version 7 frontend:orders`,
-		ValidArgsFunction: r.completeKeys,
+		ValidArgsFunction: r.CompleteKeys,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Check(); err != nil {
 				return err
 			}
-			s, keys, err := r.read(cmd, args)
+			s, keys, err := r.Read(cmd, args)
 			if err != nil {
 				return err
 			}
@@ -62,7 +63,7 @@ FILE: it shows the newest version of a database, or the one that --version names
 			})
 		},
 	}
-	r.flags(cmd)
+	r.Flags(cmd)
 	o.Flags(cmd, "text")
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/edit"
 	"github.com/headgate/headgate/dynamicconfig/history"
@@ -34,7 +35,7 @@ func (s *stages) flags(flags *pflag.FlagSet) {
 }
 
 // check refuses steps that make no sense. Each step is watched by w.
-func (s *stages) check(l *limitsDB, w *changeWatch) error {
+func (s *stages) check(l *limitsdb.DB, w *changeWatch) error {
 	if len(s.steps) == 0 {
 		return nil
 	}
@@ -54,7 +55,7 @@ func (s *stages) check(l *limitsDB, w *changeWatch) error {
 		return errors.New("--watch: with --enforce, each step is watched: say for how long with --every")
 	case s.every < watchFrom+watchEvery || s.every > recent.Hour:
 		return fmt.Errorf("--every %v: a step takes from %v to %v", s.every, watchFrom+watchEvery, recent.Hour)
-	case l.admin.Address == "":
+	case l.Admin.Address == "":
 		return errors.New("--enforce makes the change in steps: say which decider to ask what is rejected, as in --admin 10.0.0.7:7936")
 	}
 	return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/recent"
@@ -40,7 +41,7 @@ func (w *changeWatch) flags(flags *pflag.FlagSet) {
 }
 
 // check refuses flags that make no sense. staged says that each step of a change is watched.
-func (w *changeWatch) check(l *limitsDB, staged bool) error {
+func (w *changeWatch) check(l *limitsdb.DB, staged bool) error {
 	if w.above != "" {
 		number, isPercent := strings.CutSuffix(w.above, "%")
 		part, err := strconv.ParseFloat(number, 64)
@@ -54,7 +55,7 @@ func (w *changeWatch) check(l *limitsDB, staged bool) error {
 		return errors.New("--roll-back-above: say for how long the change is watched, as in --watch 5m")
 	case w.length < 0 || w.length > recent.Hour:
 		return fmt.Errorf("--watch %v: at most %v is possible", w.length, recent.Hour)
-	case w.length > 0 && l.admin.Address == "":
+	case w.length > 0 && l.Admin.Address == "":
 		return errors.New("--watch: say which decider to ask what is rejected, as in --admin 10.0.0.7:7936")
 	}
 	return nil

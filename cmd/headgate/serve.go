@@ -15,6 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/daemon"
@@ -180,11 +182,11 @@ func serve(ctx context.Context, c daemon.Config, log *slog.Logger, stdout, stder
 		if _, ok := errors.AsType[*dynamicconfig.Error](err); ok {
 			fmt.Fprintln(stderr, err)
 			if data, err := filewatch.Read(c.Limits, dynamicconfig.MaxSize); err == nil {
-				hintImport(stderr, c.Limits, data)
+				limitsfile.HintImport(stderr, c.Limits, data)
 			}
 			return errBroken
 		}
-		return (&limitsDB{where: c.LimitsDB}).remedy(err)
+		return (&limitsdb.DB{Where: c.LimitsDB}).Remedy(err)
 	}
 	_, err = io.WriteString(stdout, endpoints(d, c))
 	if err == nil {
@@ -206,17 +208,17 @@ func checkServe(cmd *cobra.Command, c daemon.Config, log *slog.Logger) error {
 	}
 	switch {
 	case c.LimitsDB != "":
-		limits, err := checkDB(cmd, c.LimitsDB, also)
+		limits, err := limitsdb.CheckNewest(cmd, c.LimitsDB, also)
 		if limits != nil {
 			daemon.WarnOfLimits(c, limits, log)
 		}
 		return err
 	case c.Limits != "":
 		text := output.Text()
-		if err := checkLimits(cmd, &text, []string{c.Limits}, also, false); err != nil {
+		if err := limitsfile.Check(cmd, &text, []string{c.Limits}, also, false); err != nil {
 			return err
 		}
-		if limits, _ := checkFile(cmd.InOrStdin(), c.Limits, also); limits != nil {
+		if limits, _ := limitsfile.CheckFile(cmd.InOrStdin(), c.Limits, also); limits != nil {
 			daemon.WarnOfLimits(c, limits, log)
 		}
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package limitsdb
 
 import (
 	"context"
@@ -11,29 +11,31 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/daemon"
 	"github.com/headgate/headgate/internal/spelling"
 )
 
-// reading is where commands that change nothing find limits: in a file, which is the first
+// Source is where commands that change nothing find limits: in a file, which is the first
 // argument, or in a version of a database.
-type reading struct {
-	limitsDB
+type Source struct {
+	DB
 	number int64 // 0 is the newest
 }
 
-func (r *reading) flags(cmd *cobra.Command) {
-	r.limitsDB.flags(cmd.Flags())
+// Flags adds the flags that name the database and the version.
+func (r *Source) Flags(cmd *cobra.Command) {
+	r.DB.Flags(cmd.Flags())
 	cmd.Flags().Int64Var(&r.number, "version", 0, "the `number` of the database's version (default the newest)")
-	_ = cmd.RegisterFlagCompletionFunc("version", r.completeVersions)
+	_ = cmd.RegisterFlagCompletionFunc("version", r.CompleteVersions)
 }
 
-// read returns the limits, and the arguments without the file.
-func (r *reading) read(cmd *cobra.Command, args []string) (s *dynamicconfig.Snapshot, rest []string, err error) {
-	if r.named() {
-		err = r.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-			v, err := at(ctx, db, r.number)
+// Read returns the limits, and the arguments without the file.
+func (r *Source) Read(cmd *cobra.Command, args []string) (s *dynamicconfig.Snapshot, rest []string, err error) {
+	if r.Named() {
+		err = r.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+			v, err := At(ctx, db, r.number)
 			if err != nil {
 				return err
 			}
@@ -52,15 +54,15 @@ func (r *reading) read(cmd *cobra.Command, args []string) (s *dynamicconfig.Snap
 	case r.number != 0:
 		return nil, nil, fmt.Errorf("%s: --version is of a database: name it with --limits-db", name)
 	}
-	if s, err = loadLimits(cmd.InOrStdin(), args[0]); err != nil {
+	if s, err = limitsfile.Load(cmd.InOrStdin(), args[0]); err != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), err)
 		return nil, nil, fmt.Errorf("%s: %s cannot be used", name, args[0])
 	}
 	return s, args[1:], nil
 }
 
-// missing is the error of a key that no rule has.
-func missing(s *dynamicconfig.Snapshot, key string) error {
+// Missing is the error of a key that no rule has.
+func Missing(s *dynamicconfig.Snapshot, key string) error {
 	rules := s.Rules()
 	keys := make([]string, len(rules))
 	for i := range rules {
@@ -79,28 +81,28 @@ func missing(s *dynamicconfig.Snapshot, key string) error {
 // maxCompletions bounds what a shell is offered.
 const maxCompletions = 200
 
-// completeKeys offers the keys of rules to a shell, after the file if there is no database.
-func (r *reading) completeKeys(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
-	if !r.named() && len(args) == 0 {
+// CompleteKeys offers the keys of rules to a shell, after the file if there is no database.
+func (r *Source) CompleteKeys(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	if !r.Named() && len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveDefault // files
 	}
 	cmd.SetErr(io.Discard)
-	s, _, err := r.read(cmd, args)
+	s, _, err := r.Read(cmd, args)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var keys []string
 	for _, rule := range s.Rules() {
 		if strings.HasPrefix(rule.Key, typed) && len(keys) < maxCompletions {
-			keys = append(keys, cobra.CompletionWithDesc(rule.Key, limitOf(&rule)))
+			keys = append(keys, cobra.CompletionWithDesc(rule.Key, limitsfile.LimitOf(&rule)))
 		}
 	}
 	return keys, cobra.ShellCompDirectiveNoFileComp
 }
 
-// completeVersions offers the numbers of versions to a shell.
-func (l *limitsDB) completeVersions(cmd *cobra.Command, _ []string, typed string) (numbers []string, _ cobra.ShellCompDirective) {
-	_ = l.use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
+// CompleteVersions offers the numbers of versions to a shell.
+func (l *DB) CompleteVersions(cmd *cobra.Command, _ []string, typed string) (numbers []string, _ cobra.ShellCompDirective) {
+	_ = l.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
 		versions, err := db.List(ctx, 0, maxCompletions)
 		for _, v := range versions {
 			if number := fmt.Sprint(v.Number); strings.HasPrefix(number, typed) {

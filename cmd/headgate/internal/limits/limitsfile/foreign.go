@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limitsfile
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/headgate/headgate/dynamicconfig/doormanconfig"
+	"github.com/headgate/headgate/dynamicconfig/quotaserviceconfig"
+)
+
+// importers make limits of the config of other rate limiters, by their names.
+var importers = map[string]func(name string, data []byte) ([]byte, error){
+	"doorman":      doormanconfig.Import,
+	"quotaservice": quotaserviceconfig.Import,
+}
+
+// looks finds the configs of other rate limiters that have mistakes, by a field at their top.
+var looks = map[string]*regexp.Regexp{
+	"doorman":      regexp.MustCompile(`(?m)^resources:`),
+	"quotaservice": regexp.MustCompile(`(?m)^(namespaces|global_default_bucket):`),
+}
+
+// HintImport says on w what to do with a file that is the config of another rate
+// limiter; nothing if it is not.
+func HintImport(w io.Writer, file string, data []byte) {
+	for _, from := range slices.Sorted(maps.Keys(importers)) {
+		if _, err := importers[from](file, data); err == nil {
+			fmt.Fprintf(w, "%s is a config of %s: make limits of it with `headgate limits import --from %s %s -o limits.yaml`\n", file, from, from, file)
+			return
+		}
+	}
+	for _, from := range slices.Sorted(maps.Keys(looks)) {
+		if looks[from].Match(data) {
+			fmt.Fprintf(w, "%s looks like a config of %s: `headgate limits import --from %s %s` says what is wrong with it\n", file, from, from, file)
+			return
+		}
+	}
+}
+
+// Importers are the names of the rate limiters whose configs can be imported.
+func Importers() []string { return slices.Sorted(maps.Keys(importers)) }
+
+// Importer makes limits of the config of the rate limiter with this name. It is nil if there is
+// no such importer.
+func Importer(name string) func(name string, data []byte) ([]byte, error) { return importers[name] }
