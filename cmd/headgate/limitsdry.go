@@ -17,7 +17,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/lasthour"
 	"github.com/headgate/headgate/internal/printable"
 )
 
@@ -38,7 +38,7 @@ the answer of one perfect bucket of the new limit. Nothing is changed.`,
 				return fmt.Errorf("limits dry-run: %w", err)
 			}
 			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
-				var d api.DryRun
+				var d lasthour.DryRun
 				if err := c.Ask(ctx, http.MethodPost, "/v1/limits/dry-run", string(text), &d); err != nil {
 					return err
 				}
@@ -54,7 +54,7 @@ the answer of one perfect bucket of the new limit. Nothing is changed.`,
 // mostDryKeys is how many keys dry-run prints.
 const mostDryKeys = 20
 
-func printDryRun(out io.Writer, d *api.DryRun, now time.Time) error {
+func printDryRun(out io.Writer, d *lasthour.DryRun, now time.Time) error {
 	for _, c := range d.Changes {
 		fmt.Fprintln(out, c.Text)
 	}
@@ -115,7 +115,7 @@ members, and prints limits with some room above it. A peak is of one second, or,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 				var found struct {
-					Suggestions []api.Suggestion `json:"suggestions"`
+					Suggestions []lasthour.Suggestion `json:"suggestions"`
 				}
 				query := url.Values{"like": {like}, "n": {strconv.Itoa(most)}, "margin": {strconv.FormatFloat(margin, 'g', -1, 64)}}
 				if err := c.Ask(ctx, http.MethodGet, "/v1/limits/suggest?"+query.Encode(), "", &found); err != nil {
@@ -133,7 +133,7 @@ members, and prints limits with some room above it. A peak is of one second, or,
 	return cmd
 }
 
-func printSuggestions(out io.Writer, all []api.Suggestion) error {
+func printSuggestions(out io.Writer, all []lasthour.Suggestion) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tPEAK\tLIMIT\tSUGGESTED")
 	for _, s := range all {

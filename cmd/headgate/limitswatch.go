@@ -18,7 +18,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/dynamicconfig/history"
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/lasthour"
 	"github.com/headgate/headgate/internal/recent"
 )
 
@@ -79,7 +79,7 @@ func (w *changeWatch) run(ctx context.Context, out io.Writer, s adminclient.Stor
 		if elapsed < watchFrom+time.Second {
 			continue
 		}
-		var d api.DryRun // of the text before: about the keys that the change is about
+		var d lasthour.DryRun // of the text before: about the keys that the change is about
 		query := url.Values{"since": {(elapsed - watchFrom).Round(time.Second).String()}}
 		if err := s.Ask(ctx, http.MethodPost, "/v1/limits/dry-run?"+query.Encode(), before.Text, &d); err != nil {
 			fmt.Fprintf(out, "%v: %v\n", elapsed.Round(time.Second), err)
@@ -97,7 +97,7 @@ func (w *changeWatch) run(ctx context.Context, out io.Writer, s adminclient.Stor
 }
 
 // back stores the text of before again.
-func (w *changeWatch) back(ctx context.Context, s adminclient.Store, before, stored history.Version, d *api.DryRun) error {
+func (w *changeWatch) back(ctx context.Context, s adminclient.Store, before, stored history.Version, d *lasthour.DryRun) error {
 	why := fmt.Sprintf("%s of %.0f were rejected, and %s was the most", part(d.Rejected, d.Offered), d.Offered, w.above)
 	v, err := s.Append(ctx, history.Change{Base: stored.Number, Text: before.Text, Message: fmt.Sprintf("version %d is taken back: %s", stored.Number, why)})
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/events"
+	"github.com/headgate/headgate/internal/admin/api/versions"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/limiter/explain"
 )
@@ -200,7 +201,7 @@ func TestEventsAreFollowed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var version api.Version
+	var version versions.Version
 	if err := c.Ask(t.Context(), http.MethodPut, "/v1/limits?message=x", "limits: []", &version, "If-Match", `"0"`); err == nil || !strings.Contains(err.Error(), "change them there, or start it with --limits-db") {
 		t.Errorf("limits in a file: %v", err)
 	}
@@ -230,7 +231,7 @@ func TestEventsAreFollowed(t *testing.T) {
 type eachEvent func(kind string)
 
 func (f eachEvent) Write(line []byte) (int, error) {
-	var e api.Event
+	var e events.Event
 	err := json.Unmarshal(line, &e)
 	f(e.Kind)
 	return len(line), err

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/busiest"
 	"github.com/headgate/headgate/internal/largest"
 	"github.com/headgate/headgate/internal/recent"
 	"github.com/headgate/headgate/limiter"
@@ -25,9 +25,9 @@ const maxBusy = 2100
 
 // busy is what one member does, and what programs do at its edge.
 type busy struct {
-	Host     api.TopHost     `json:"host"`
-	Programs atEdge          `json:"programs"`
-	Keys     []api.TopCounts `json:"keys"`
+	Host     busiest.Member   `json:"host"`
+	Programs atEdge           `json:"programs"`
+	Keys     []busiest.Counts `json:"keys"`
 }
 
 // atEdge is what programs do at one member's edge, in tokens per second.
@@ -39,17 +39,17 @@ type atEdge struct {
 
 // busy answers a member that asks which keys are used most now.
 func (d *Desk) busy(_ context.Context, about []byte) (any, error) {
-	var w api.TopWanted
+	var w busiest.Wanted
 	if err := json.Unmarshal(about, &w); err != nil {
 		return nil, err
 	}
 	group := d.node.Group()
-	b := busy{Keys: []api.TopCounts{}}
-	now := w.Since.Add(api.TopPeriods * api.TopStep)
+	b := busy{Keys: []busiest.Counts{}}
+	now := w.Since.Add(busiest.Periods * busiest.Step)
 	all := make([]limiter.Count, 0, d.inUse.Load()+1000) // about as many as there are
 	group.Counts(func(c limiter.Count) { all = append(all, c) })
 	inUse := len(all)
-	busiest := largest.New(min(w.Most, maxBusy), func(a, b ranked) int {
+	first := largest.New(min(w.Most, maxBusy), func(a, b ranked) int {
 		return cmp.Or(cmp.Compare(b.rank[0], a.rank[0]), cmp.Compare(b.rank[1], a.rank[1]), strings.Compare(a.Key, b.Key))
 	})
 	programs := d.programs.names()
@@ -65,7 +65,7 @@ func (d *Desk) busy(_ context.Context, about []byte) (any, error) {
 			all = append(all, limiter.Count{Key: name, Rule: rule})
 		}
 	}
-	from := now.Add(-api.TopNow * api.TopStep)
+	from := now.Add(-busiest.Now * busiest.Step)
 	for i, c := range all {
 		allowed, rejected := d.recorder.Amount(c.Key, from, now)
 		allowed, rejected = allowed/topNow, rejected/topNow
@@ -87,12 +87,12 @@ func (d *Desk) busy(_ context.Context, about []byte) (any, error) {
 		if c.Rule.Shown(c.Key) == c.Key && !strings.Contains(c.Key, w.Like) {
 			continue
 		}
-		if r := (ranked{c, i < inUse, rank(&c, w.Sort, allowed, rejected)}); busiest.Wants(r) {
-			busiest.Add(r)
+		if r := (ranked{c, i < inUse, rank(&c, w.Sort, allowed, rejected)}); first.Wants(r) {
+			first.Add(r)
 		}
 	}
-	for _, r := range busiest.Sorted() {
-		c := api.TopCounts{Key: r.Key, Held: r.Held}
+	for _, r := range first.Sorted() {
+		c := busiest.Counts{Key: r.Key, Held: r.Held}
 		if r.here {
 			c.Hosts = 1
 		}
@@ -119,7 +119,7 @@ type ranked struct {
 }
 
 // topNow is of what time the rates of now are the mean, in s.
-const topNow = float64(api.TopNow * api.TopStep / time.Second)
+const topNow = float64(busiest.Now * busiest.Step / time.Second)
 
 // rank is larger for a key that comes sooner: the second number counts among equals.
 func rank(c *limiter.Count, sort string, allowed, rejected float64) [2]float64 {
@@ -129,7 +129,7 @@ func rank(c *limiter.Count, sort string, allowed, rejected float64) [2]float64 {
 	case "allowed":
 		return [2]float64{allowed}
 	case "utilization":
-		if used := api.Utilization(c.Rule, allowed, c.Held); used != nil {
+		if used := busiest.Utilization(c.Rule, allowed, c.Held); used != nil {
 			return [2]float64{*used, allowed}
 		}
 		return [2]float64{-1, allowed}
@@ -140,12 +140,12 @@ func rank(c *limiter.Count, sort string, allowed, rejected float64) [2]float64 {
 // periods is what happened to key since a time, in tokens; nil if nothing did.
 func periods(r *recent.Recorder, key string, since time.Time) (allowed, rejected []float64) {
 	for _, p := range r.Series(key, since) {
-		at := (p.Second - since.Unix()) / int64(api.TopStep/time.Second)
-		if at < 0 || at >= api.TopPeriods {
+		at := (p.Second - since.Unix()) / int64(busiest.Step/time.Second)
+		if at < 0 || at >= busiest.Periods {
 			continue
 		}
 		if allowed == nil {
-			allowed, rejected = make([]float64, api.TopPeriods), make([]float64, api.TopPeriods)
+			allowed, rejected = make([]float64, busiest.Periods), make([]float64, busiest.Periods)
 		}
 		allowed[at] += p.Allowed
 		rejected[at] += p.Reject
@@ -153,10 +153,10 @@ func periods(r *recent.Recorder, key string, since time.Time) (allowed, rejected
 	return allowed, rejected
 }
 
-var _ api.Busiest = past{}
+var _ busiest.Source = past{}
 
-// Busy implements api.Busiest.
-func (p past) Busy(ctx context.Context, w api.TopWanted) (keys []api.TopCounts, hosts []api.TopHost) {
+// Busy implements busiest.Source.
+func (p past) Busy(ctx context.Context, w busiest.Wanted) (keys []busiest.Counts, hosts []busiest.Member) {
 	about, err := json.Marshal(w)
 	if err != nil {
 		return nil, nil
@@ -167,7 +167,7 @@ func (p past) Busy(ctx context.Context, w api.TopWanted) (keys []api.TopCounts, 
 	p.node.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
 		var b busy
 		if err := ask(ctx, askBusy, about, &b); err != nil {
-			b = busy{Host: api.TopHost{Error: err.Error()}}
+			b = busy{Host: busiest.Member{Error: err.Error()}}
 		}
 		b.Host.Host = host
 		mu.Lock()
@@ -186,10 +186,10 @@ func (p past) Busy(ctx context.Context, w api.TopWanted) (keys []api.TopCounts, 
 			keys[i] = both(keys[i], c)
 		}
 	})
-	slices.SortFunc(hosts, func(a, b api.TopHost) int { return cmp.Compare(a.Host, b.Host) })
+	slices.SortFunc(hosts, func(a, b busiest.Member) int { return cmp.Compare(a.Host, b.Host) })
 	if programs.Keys > 0 {
-		hosts = append(hosts, api.TopHost{
-			Host: api.Programs, Keys: programs.Keys, Allowed: programs.Allowed, Rejected: max(programs.Offered-programs.Allowed, 0),
+		hosts = append(hosts, busiest.Member{
+			Host: busiest.Programs, Keys: programs.Keys, Allowed: programs.Allowed, Rejected: max(programs.Offered-programs.Allowed, 0),
 		})
 	}
 	for i := range keys {
@@ -201,7 +201,7 @@ func (p past) Busy(ctx context.Context, w api.TopWanted) (keys []api.TopCounts, 
 }
 
 // both is what two members did with one key.
-func both(a, b api.TopCounts) api.TopCounts {
+func both(a, b busiest.Counts) busiest.Counts {
 	a.Held, a.Hosts, a.Fallback, a.UsedBy = a.Held+b.Held, a.Hosts+b.Hosts, a.Fallback+b.Fallback, max(a.UsedBy, b.UsedBy)
 	a.Allowed, a.Rejected = sum(a.Allowed, b.Allowed), sum(a.Rejected, b.Rejected)
 	a.ProgramsAllowed, a.ProgramsOffered = sum(a.ProgramsAllowed, b.ProgramsAllowed), sum(a.ProgramsOffered, b.ProgramsOffered)

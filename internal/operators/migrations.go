@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/migrate"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -24,7 +24,7 @@ func (d *Desk) ownCompared(context.Context, []byte) (any, error) { return d.comp
 
 // compared is how the keys of d under migration were answered, those first that differ most. The others, and
 // those that are not in use any more, are in one row for each rule, without a key.
-func (d *Desk) compared() []api.Compared {
+func (d *Desk) compared() []migrate.Compared {
 	limits, group := d.node.Limits().Current(), d.node.Group()
 	migrates := false
 	for _, rule := range limits.Rules() {
@@ -33,17 +33,17 @@ func (d *Desk) compared() []api.Compared {
 	if !migrates {
 		return nil
 	}
-	var all []api.Compared
+	var all []migrate.Compared
 	for _, key := range group.Keys() {
 		rule, ok := limits.Match(key)
 		if !ok || rule.Migration == nil {
 			continue
 		}
 		if status, live := group.Inspect(key); live {
-			all = append(all, api.Compared{Divergence: status.Divergence, Key: status.Key, Rule: rule.Key, Host: d.address})
+			all = append(all, migrate.Compared{Divergence: status.Divergence, Key: status.Key, Rule: rule.Key, Host: d.address})
 		}
 	}
-	slices.SortFunc(all, func(a, b api.Compared) int {
+	slices.SortFunc(all, func(a, b migrate.Compared) int {
 		return cmp.Or(cmp.Compare(b.OnlyOld+b.OnlyNew, a.OnlyOld+a.OnlyNew), strings.Compare(a.Key, b.Key))
 	})
 	all = all[:min(len(all), maxCompared)]
@@ -54,16 +54,16 @@ func (d *Desk) compared() []api.Compared {
 	group.Compared(func(rule string, of stage.Divergence) {
 		rest := of.Since(listed[rule])
 		rest = stage.Divergence{Both: max(rest.Both, 0), OnlyOld: max(rest.OnlyOld, 0), OnlyNew: max(rest.OnlyNew, 0), Neither: max(rest.Neither, 0), Skipped: max(rest.Skipped, 0)}
-		all = append(all, api.Compared{Divergence: rest, Rule: rule, Host: d.address})
+		all = append(all, migrate.Compared{Divergence: rest, Rule: rule, Host: d.address})
 	})
 	return all
 }
 
 // compare asks all members.
-func (d *Desk) compare(ctx context.Context) (all []api.Compared, silent int) {
+func (d *Desk) compare(ctx context.Context) (all []migrate.Compared, silent int) {
 	var mu sync.Mutex
 	d.node.AskAll(func(_ string, ask func(context.Context, string, []byte, any) error) {
-		var rows []api.Compared
+		var rows []migrate.Compared
 		err := ask(ctx, askCompared, nil, &rows)
 		mu.Lock()
 		defer mu.Unlock()

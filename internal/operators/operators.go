@@ -26,6 +26,8 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/events"
+	"github.com/headgate/headgate/internal/admin/api/keys"
 	"github.com/headgate/headgate/internal/admin/ui"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/internal/recent"
@@ -46,7 +48,7 @@ type Desk struct {
 	top       *topkeys.Watch // nil: nobody asks which keys matter
 	inUse     atomic.Int64   // keys, when count was called last
 	counted   time.Time      // when count was called last; of Run's goroutine
-	events    *api.Events
+	events    *events.Feed
 	watched   watched
 }
 
@@ -65,7 +67,7 @@ func WithoutPast() Option {
 
 // New returns a Desk that is not open yet.
 func New(options ...Option) *Desk {
-	d := &Desk{recorder: recent.New(recent.DefaultSamples), programs: newPrograms(), events: api.NewEvents(time.Now)}
+	d := &Desk{recorder: recent.New(recent.DefaultSamples), programs: newPrograms(), events: events.New(time.Now)}
 	for _, option := range options {
 		option(d)
 	}
@@ -113,18 +115,20 @@ func (d *Desk) Handler(c Config) http.Handler {
 		Operators: c.Policy,
 		Status:    func() any { return StatusOf(limits) },
 		Cluster:   func() any { return d.Cluster() },
-		Keys:      group.Keys,
-		OwnedKeys: d.node.OwnedKeys,
-		Owned:     d.node.Owned,
-		Counts:    group.Counts,
-		Programs:  d.programs.each,
-		Look: func(key string) explain.Key {
-			return explain.Look(group, limits.Current(), d.node.Ring().Len(), key)
+		Keys: keys.Source{
+			InUse:     group.Keys,
+			OwnedKeys: d.node.OwnedKeys,
+			Owned:     d.node.Owned,
+			Counts:    group.Counts,
+			Programs:  d.programs.each,
+			Look: func(key string) explain.Key {
+				return explain.Look(group, limits.Current(), d.node.Ring().Len(), key)
+			},
+			Explain: d.node.Explain,
+			Trace:   d.node.Trace,
+			Reset:   d.node.Reset,
 		},
-		Explain: d.node.Explain,
-		Trace:   d.node.Trace,
 		Compare: d.compare,
-		Reset:   d.node.Reset,
 		History: past{d},
 		Busiest: past{d},
 		Events:  d.events,
@@ -143,7 +147,7 @@ func (d *Desk) Handler(c Config) http.Handler {
 				text = append(text, o.Name()+" has ended: "+o.String())
 			}
 		}
-		d.events.Add(api.Event{Kind: "limits-applied", Text: strings.Join(text, "\n")})
+		d.events.Add(events.Event{Kind: "limits-applied", Text: strings.Join(text, "\n")})
 	})
 	a := api.New(o)
 	mux := http.NewServeMux()
@@ -177,7 +181,7 @@ func (w *watched) look(d *Desk) {
 	if at := limits.RejectedAt(); !at.Equal(w.refused) {
 		w.refused = at
 		if err := limits.LastError(); err != nil {
-			d.events.Add(api.Event{Kind: "limits-refused", Text: err.Error()})
+			d.events.Add(events.Event{Kind: "limits-refused", Text: err.Error()})
 		}
 	}
 	states := make(map[string]string)
@@ -188,12 +192,12 @@ func (w *watched) look(d *Desk) {
 			if m.Why != "" {
 				text += ": " + m.Why
 			}
-			d.events.Add(api.Event{Kind: "member", Text: text})
+			d.events.Add(events.Event{Kind: "member", Text: text})
 		}
 	}
 	for address := range w.states {
 		if _, still := states[address]; !still {
-			d.events.Add(api.Event{Kind: "member", Text: address + " is no member any more"})
+			d.events.Add(events.Event{Kind: "member", Text: address + " is no member any more"})
 		}
 	}
 	w.states = states

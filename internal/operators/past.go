@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/busiest"
+	"github.com/headgate/headgate/internal/admin/api/lasthour"
 	"github.com/headgate/headgate/internal/recent"
 )
 
@@ -70,9 +71,9 @@ func (d *Desk) totals(context.Context, []byte) (any, error) {
 // past is the last hour of all members.
 type past struct{ *Desk }
 
-var _ api.History = past{}
+var _ lasthour.History = past{}
 
-// Series implements api.History.
+// Series implements lasthour.History.
 func (p past) Series(ctx context.Context, key string, since time.Time) (hosts map[string][]recent.Point, silent int) {
 	about, err := json.Marshal(wanted{key, since})
 	if err != nil {
@@ -97,12 +98,12 @@ func (p past) Series(ctx context.Context, key string, since time.Time) (hosts ma
 		programs = append(programs, atEdge)
 	})
 	if points := refusedOf(recent.Sum(programs...)); len(points) > 0 {
-		hosts[api.Programs] = points
+		hosts[busiest.Programs] = points
 	}
 	return hosts, silent
 }
 
-// Totals implements api.History.
+// Totals implements lasthour.History.
 func (p past) Totals(ctx context.Context) (keys []recent.Total, since time.Time, silent int) {
 	var mu sync.Mutex
 	sums := make(map[string]recent.Total)

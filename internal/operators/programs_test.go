@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate"
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/busiest"
 	"github.com/headgate/headgate/internal/bubble"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/limiter"
@@ -77,21 +77,21 @@ func TestProgramsThatListenNowhereCount(t *testing.T) {
 		}
 
 		now := time.Now().Truncate(time.Second)
-		counts, hosts := past{d}.Busy(t.Context(), api.TopWanted{Since: now.Add(-api.TopPeriods * api.TopStep), Sort: "rejected", Most: 100})
+		counts, hosts := past{d}.Busy(t.Context(), busiest.Wanted{Since: now.Add(-busiest.Periods * busiest.Step), Sort: "rejected", Most: 100})
 		for _, key := range keys {
-			i := slices.IndexFunc(counts, func(c api.TopCounts) bool { return c.Key == key })
+			i := slices.IndexFunc(counts, func(c busiest.Counts) bool { return c.Key == key })
 			if i < 0 {
 				t.Errorf("%s is not among those that are used", key)
 				continue
 			}
-			if a, r := api.TopRate(counts[i].Allowed), api.TopRate(counts[i].Rejected); math.Abs(a-10) > 1 || math.Abs(r-10) > 1 {
+			if a, r := busiest.Rate(counts[i].Allowed), busiest.Rate(counts[i].Rejected); math.Abs(a-10) > 1 || math.Abs(r-10) > 1 {
 				t.Errorf("%s: %.1f/s were allowed, and %.1f/s were rejected", key, a, r)
 			}
 			if key != "exact" && counts[i].Hosts != 2 { // to exact's owner, nobody reports
 				t.Errorf("%s: %d hosts use it", key, counts[i].Hosts)
 			}
 		}
-		if h := hosts[len(hosts)-1]; len(hosts) != 2 || h.Host != api.Programs || h.Keys != len(keys) || math.Abs(h.Allowed-50) > 5 || math.Abs(h.Rejected-50) > 5 {
+		if h := hosts[len(hosts)-1]; len(hosts) != 2 || h.Host != busiest.Programs || h.Keys != len(keys) || math.Abs(h.Allowed-50) > 5 || math.Abs(h.Rejected-50) > 5 {
 			t.Errorf("%+v", hosts)
 		}
 		if h := hosts[0]; h.Keys != 1 || math.Abs(h.Allowed-10) > 1 {
@@ -115,7 +115,7 @@ func TestProgramsThatListenNowhereCount(t *testing.T) {
 
 		series, _ := past{d}.Series(t.Context(), "auto", now.Add(-time.Minute))
 		var allowed, rejected float64
-		for _, p := range series[api.Programs] {
+		for _, p := range series[busiest.Programs] {
 			allowed, rejected = allowed+p.Allowed, rejected+p.Reject
 		}
 		if math.Abs(allowed-600) > 50 || math.Abs(rejected-600) > 50 {
@@ -126,7 +126,7 @@ func TestProgramsThatListenNowhereCount(t *testing.T) {
 		}
 
 		time.Sleep(2 * time.Minute)
-		if counts, hosts := (past{d}).Busy(t.Context(), api.TopWanted{Since: time.Now().Add(-time.Minute), Most: 100}); len(hosts) != 1 {
+		if counts, hosts := (past{d}).Busy(t.Context(), busiest.Wanted{Since: time.Now().Add(-time.Minute), Most: 100}); len(hosts) != 1 {
 			t.Errorf("after the programs do nothing: %+v, %+v", hosts, counts)
 		}
 	})

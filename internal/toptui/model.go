@@ -10,7 +10,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/busiest"
 )
 
 // The tabs.
@@ -280,7 +280,7 @@ func (m *model) orders() []string {
 }
 
 // keys are those that are shown, if the terminal is high enough.
-func (m *model) keys() []api.TopKey {
+func (m *model) keys() []busiest.Key {
 	return keysOf(&m.picture, KeySorts[m.sorts[tabKeys]], m.filter[tabKeys])
 }
 

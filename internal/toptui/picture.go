@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/busiest"
 	"github.com/headgate/headgate/internal/operators"
 )
 
@@ -34,17 +34,17 @@ var KeySorts = []string{"rejected", "allowed", "utilization", "name"}
 
 // Picture is what one decider knows of its cluster at one time.
 type Picture struct {
-	At      time.Time    `json:"at"`
-	Decider string       `json:"decider"`
-	Total   int          `json:"total"` // keys that are known of: more may be in use
-	Step    int          `json:"step_seconds"`
-	Keys    []api.TopKey `json:"keys"`
-	Hosts   []Host       `json:"hosts"`
+	At      time.Time     `json:"at"`
+	Decider string        `json:"decider"`
+	Total   int           `json:"total"` // keys that are known of: more may be in use
+	Step    int           `json:"step_seconds"`
+	Keys    []busiest.Key `json:"keys"`
+	Hosts   []Host        `json:"hosts"`
 }
 
 // Host is one member of the cluster.
 type Host struct {
-	api.TopHost
+	busiest.Member
 
 	State string    `json:"state"`
 	Since time.Time `json:"since,omitzero"`
@@ -56,22 +56,22 @@ type Host struct {
 const StatePrograms = "–"
 
 // Join is what top and cluster say together.
-func Join(top api.Top, cluster operators.Cluster) Picture {
+func Join(top busiest.Top, cluster operators.Cluster) Picture {
 	p := Picture{At: top.At, Decider: cluster.Host, Total: top.Total, Step: top.Step, Keys: top.Keys, Hosts: []Host{}}
-	busy := make(map[string]api.TopHost)
+	busy := make(map[string]busiest.Member)
 	for _, h := range top.Hosts {
 		busy[h.Host] = h
 	}
 	for _, m := range cluster.Members {
-		h := Host{TopHost: busy[m.Address], State: string(m.State), Since: m.Since, Why: m.Why, Share: m.Share}
+		h := Host{Member: busy[m.Address], State: string(m.State), Since: m.Since, Why: m.Why, Share: m.Share}
 		if _, asked := busy[m.Address]; !asked {
 			h.Error = "was not asked"
 		}
 		h.Host = m.Address
 		p.Hosts = append(p.Hosts, h)
 	}
-	if programs, ok := busy[api.Programs]; ok { // all those together that listen nowhere
-		p.Hosts = append(p.Hosts, Host{TopHost: programs, State: StatePrograms})
+	if programs, ok := busy[busiest.Programs]; ok { // all those together that listen nowhere
+		p.Hosts = append(p.Hosts, Host{Member: programs, State: StatePrograms})
 	}
 	return p
 }
@@ -80,14 +80,14 @@ func Join(top api.Top, cluster operators.Cluster) Picture {
 var hostSorts = []string{"name", "rejected", "allowed", "share", "fallback"}
 
 // keysOf are the keys of p that contain like, in an order.
-func keysOf(p *Picture, sort, like string) []api.TopKey {
-	var found []api.TopKey
+func keysOf(p *Picture, sort, like string) []busiest.Key {
+	var found []busiest.Key
 	for _, k := range p.Keys {
 		if strings.Contains(k.Key, like) {
 			found = append(found, k)
 		}
 	}
-	slices.SortStableFunc(found, func(a, b api.TopKey) int {
+	slices.SortStableFunc(found, func(a, b busiest.Key) int {
 		first := 0
 		switch sort {
 		case "rejected":

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/busiest"
 	"github.com/headgate/headgate/internal/printable"
 )
 
@@ -96,7 +96,7 @@ func (m *model) keyTable() []string {
 }
 
 // limit is that of k for people.
-func limit(k *api.TopKey) string {
+func limit(k *busiest.Key) string {
 	if k.Limit == "" {
 		return "-"
 	}

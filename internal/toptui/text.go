@@ -10,7 +10,7 @@ import (
 
 	"charm.land/lipgloss/v2"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/busiest"
 )
 
 // rate is v per second, in at most six characters.
@@ -61,7 +61,7 @@ var levels = []rune(" ▁▂▃▄▅▆▇█")
 
 // spark draws what was asked for of k, as cells of which the highest is full. A cell is the
 // highest period in it. Anything above nothing can be seen.
-func spark(k *api.TopKey, cells int) string {
+func spark(k *busiest.Key, cells int) string {
 	n := max(len(k.RecentAllowed), len(k.RecentRejected))
 	at := func(values []float64, i int) float64 {
 		if i < len(values) {

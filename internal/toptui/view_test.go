@@ -17,7 +17,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"go.uber.org/goleak"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/busiest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,9 +31,9 @@ func picture(n int) Picture {
 	p := Picture{At: noon, Decider: "10.0.0.7:7933", Step: 2, Total: n, Hosts: []Host{}}
 	for i := range n {
 		used := float64(i%100) / 100
-		k := api.TopKey{Key: fmt.Sprintf("login:user-%05d", i), Rule: "login:*", Limit: "100/s", Allowed: 100 * used, Utilization: &used, Hosts: 5}
-		for j := range api.TopPeriods {
-			k.RecentAllowed = append(k.RecentAllowed, float64((i+j)%(api.TopPeriods/2))*used)
+		k := busiest.Key{Key: fmt.Sprintf("login:user-%05d", i), Rule: "login:*", Limit: "100/s", Allowed: 100 * used, Utilization: &used, Hosts: 5}
+		for j := range busiest.Periods {
+			k.RecentAllowed = append(k.RecentAllowed, float64((i+j)%(busiest.Periods/2))*used)
 			k.RecentRejected = append(k.RecentRejected, 0)
 		}
 		switch i {
@@ -49,11 +49,11 @@ func picture(n int) Picture {
 	}
 	for i := range 5 {
 		h := Host{State: "up", Since: noon.Add(-time.Duration(i*i) * 40 * time.Minute), Share: 0.25}
-		h.TopHost = api.TopHost{Host: fmt.Sprintf("10.0.0.%d:7933", i+7), Keys: n, Fallback: i, Allowed: float64(n) * 10, Rejected: float64(i) * 100_000}
+		h.Member = busiest.Member{Host: fmt.Sprintf("10.0.0.%d:7933", i+7), Keys: n, Fallback: i, Allowed: float64(n) * 10, Rejected: float64(i) * 100_000}
 		p.Hosts = append(p.Hosts, h)
 	}
-	p.Hosts[3].TopHost = api.TopHost{Host: p.Hosts[3].Host, Error: "context deadline exceeded"}
-	p.Hosts[4].TopHost = api.TopHost{Host: p.Hosts[4].Host, Error: "was not asked"}
+	p.Hosts[3].Member = busiest.Member{Host: p.Hosts[3].Host, Error: "context deadline exceeded"}
+	p.Hosts[4].Member = busiest.Member{Host: p.Hosts[4].Host, Error: "was not asked"}
 	p.Hosts[4].State, p.Hosts[4].Why, p.Hosts[4].Share = "down", "dial: connection \x1b[31mrefused", 0
 	return p
 }
@@ -195,13 +195,13 @@ func TestRatesFitTheirColumns(t *testing.T) {
 }
 
 func TestASparkShowsPeaks(t *testing.T) {
-	k := api.TopKey{RecentAllowed: []float64{0, 8, 0.001, 0, 4, 0}, RecentRejected: []float64{0, 8, 0, 0, 0, 0}}
+	k := busiest.Key{RecentAllowed: []float64{0, 8, 0.001, 0, 4, 0}, RecentRejected: []float64{0, 8, 0, 0, 0, 0}}
 	for cells, want := range map[int]string{6: " █▁ ▂ ", 3: "█▁▂", 12: "  █ ▁   ▂   "} {
 		if got := spark(&k, cells); got != want {
 			t.Errorf("%d cells: %q, want %q", cells, got, want)
 		}
 	}
-	if got := spark(new(api.TopKey), 3); got != "   " {
+	if got := spark(new(busiest.Key), 3); got != "   " {
 		t.Errorf("of nothing: %q", got)
 	}
 }

@@ -39,6 +39,10 @@
 // An error is a problem of RFC 9457. Mistakes in limits are in it one by one, each with its
 // line, column and source.
 //
+// This package puts together what those below answer: versions (the limits and their
+// versions), migrate, keys (as they are now), busiest, lasthour and events. access finds out
+// who asks, and reply has the forms of answers.
+//
 // Out of scope: the server and its port (internal/admin), where versions are kept
 // (dynamicconfig/history), and pages (internal/admin/ui).
 package api

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/admin/api/lasthour"
 	"github.com/headgate/headgate/internal/recent"
 )
 
@@ -28,7 +29,8 @@ func TestWhyAKeyWasLimitedThen(t *testing.T) {
 	s.History = remembered{
 		"orders:a": {points(60, 5), points(40, 0)}, "orders:b": {points(10, 30), points(1, 0)}, "billing:c": {points(1, 0), nil},
 	}
-	ask := func(key string, at time.Time) (then Then) {
+	s.renew()
+	ask := func(key string, at time.Time) (then lasthour.Then) {
 		t.Helper()
 		path := "/v1/explain/past?" + url.Values{"key": {key}, "at": {at.UTC().Format(time.RFC3339)}}.Encode()
 		if err := json.Unmarshal([]byte(s.must(t, 200, "", "GET", path, "")), &then); err != nil {
@@ -36,7 +38,7 @@ func TestWhyAKeyWasLimitedThen(t *testing.T) {
 		}
 		return then
 	}
-	expect := func(what string, then *Then, want ...string) {
+	expect := func(what string, then *lasthour.Then, want ...string) {
 		t.Helper()
 		for _, w := range want {
 			if !strings.Contains(then.Because, w) {
@@ -58,6 +60,7 @@ func TestWhyAKeyWasLimitedThen(t *testing.T) {
 		t.Errorf("the rule of a minute ago is of version %d, which is of now", then.Version)
 	}
 	s.Store = nil
+	s.renew()
 	then = ask("orders:a", at)
 	expect("used up", &then, `the rule "orders:*" limited the key to 100/s`, "the limit was used up", "the limits are in a file")
 	then = ask("orders:b", at)

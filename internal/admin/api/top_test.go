@@ -7,18 +7,20 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/headgate/headgate/internal/admin/api/busiest"
 )
 
 // doing is what two members say, of which one does not answer.
-type doing []TopCounts
+type doing []busiest.Counts
 
-func (d doing) Busy(_ context.Context, w TopWanted) ([]TopCounts, []TopHost) {
-	return d, []TopHost{{Host: "a", Keys: 4000, Fallback: 1, Allowed: 2, Rejected: 1}, {Host: "b", Error: "gone"}}
+func (d doing) Busy(_ context.Context, w busiest.Wanted) ([]busiest.Counts, []busiest.Member) {
+	return d, []busiest.Member{{Host: "a", Keys: 4000, Fallback: 1, Allowed: 2, Rejected: 1}, {Host: "b", Error: "gone"}}
 }
 
 // even is n tokens in each period.
 func even(n float64) []float64 {
-	all := make([]float64, TopPeriods)
+	all := make([]float64, busiest.Periods)
 	for i := range all {
 		all[i] = n
 	}
@@ -34,7 +36,8 @@ func TestTopIsWhatHappensNow(t *testing.T) {
 		{Key: "people:eve", Hosts: 1},
 		{Key: "nobody's", Allowed: even(2), Rejected: even(0), Hosts: 1},
 	}
-	names := func(answer string) (top Top, names string) {
+	s.renew()
+	names := func(answer string) (top busiest.Top, names string) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(answer), &top); err != nil {
 			t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/reply"
 )
 
 // answer is what the API answers, as a http.ResponseWriter.
@@ -54,14 +54,14 @@ func (u *UI) send(r *http.Request, method, path, body string, fields ...string) 
 }
 
 // ask asks the API as who sent r, and puts the answer into v, a pointer. The error is an
-// *api.Problem.
+// *reply.Problem.
 func (u *UI) ask(r *http.Request, method, path, body string, v any, fields ...string) error {
 	a, err := u.send(r, method, path, body, fields...)
 	if err != nil {
 		return err
 	}
 	if a.status >= 300 {
-		p := new(api.Problem)
+		p := new(reply.Problem)
 		if err := json.Unmarshal(a.body.Bytes(), p); err != nil {
 			return errors.New("the API answers " + http.StatusText(a.status))
 		}
@@ -71,12 +71,12 @@ func (u *UI) ask(r *http.Request, method, path, body string, v any, fields ...st
 }
 
 // problemOf is err as a Problem.
-func problemOf(err error) *api.Problem {
-	if p, ok := errors.AsType[*api.Problem](err); ok {
+func problemOf(err error) *reply.Problem {
+	if p, ok := errors.AsType[*reply.Problem](err); ok {
 		return p
 	}
-	return &api.Problem{Title: "Something is wrong here", Status: http.StatusInternalServerError, Detail: err.Error()}
+	return &reply.Problem{Title: "Something is wrong here", Status: http.StatusInternalServerError, Detail: err.Error()}
 }
 
 // errNoPage is the error of a path with no page.
-var errNoPage = &api.Problem{Title: "There is no such page", Status: http.StatusNotFound, Detail: "The pages are in the line at the top."}
+var errNoPage = &reply.Problem{Title: "There is no such page", Status: http.StatusNotFound, Detail: "The pages are in the line at the top."}

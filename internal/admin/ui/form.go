@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/reply"
 )
 
 // Bounds of what a page sends, in bytes.
@@ -34,13 +35,13 @@ func read(w http.ResponseWriter, r *http.Request, most int64) error {
 	r.Body = http.MaxBytesReader(w, r.Body, most)
 	err := r.ParseForm()
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return &api.Problem{
+		return &reply.Problem{
 			Title: "That is too much", Status: http.StatusRequestEntityTooLarge,
 			Detail: "A page sends at most 10 MiB: use headgate limits apply for a larger text.",
 		}
 	}
 	if err != nil {
-		return &api.Problem{Title: "The form cannot be read", Status: http.StatusBadRequest, Detail: err.Error()}
+		return &reply.Problem{Title: "The form cannot be read", Status: http.StatusBadRequest, Detail: err.Error()}
 	}
 	return nil
 }

@@ -9,7 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/lasthour"
+	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/limiter/explain"
 )
 
@@ -32,7 +33,7 @@ func functions(assets map[string]string) template.FuncMap {
 			}
 			return strconv.FormatFloat(100*v/all, 'f', 1, 64) + "%"
 		},
-		"first": func(all []api.DryKey) []api.DryKey { return all[:min(len(all), 10)] },
+		"first": func(all []lasthour.DryKey) []lasthour.DryKey { return all[:min(len(all), 10)] },
 		"newest": func(all []explain.Decision) []explain.Decision {
 			newest := slices.Clone(all)
 			slices.Reverse(newest)
@@ -64,7 +65,7 @@ func seconds(v float64) string {
 }
 
 // caret is a line with a caret below the column of m. Tabs stay tabs, so that it is below.
-func caret(m api.Mistake) string {
+func caret(m reply.Mistake) string {
 	var b strings.Builder
 	column := 1
 	for _, c := range m.Source {

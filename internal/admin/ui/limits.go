@@ -11,14 +11,17 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/lasthour"
+	"github.com/headgate/headgate/internal/admin/api/reply"
+	"github.com/headgate/headgate/internal/admin/api/versions"
 )
 
 // limits shows the editor and the history.
 func (u *UI) limits(w http.ResponseWriter, r *http.Request) error {
 	var p struct {
-		Version          api.Version
+		Version          versions.Version
 		Stored, Editable bool
-		History          []api.Version
+		History          []versions.Version
 	}
 	if err := u.ask(r, http.MethodGet, "/v1/limits", "", &p.Version); err != nil {
 		return err
@@ -31,7 +34,7 @@ func (u *UI) limits(w http.ResponseWriter, r *http.Request) error {
 	p.Editable = p.Stored && who.Changes
 	if p.Stored {
 		var page struct {
-			Versions []api.Version `json:"versions"`
+			Versions []versions.Version `json:"versions"`
 		}
 		if err := u.ask(r, http.MethodGet, "/v1/limits/history?n=50", "", &page); err != nil {
 			return err
@@ -43,9 +46,9 @@ func (u *UI) limits(w http.ResponseWriter, r *http.Request) error {
 
 // whole is a version, and what it changed.
 type whole struct {
-	api.Version
+	versions.Version
 
-	Changes []api.Change `json:"changes"`
+	Changes []versions.Change `json:"changes"`
 }
 
 // version shows one version.
@@ -62,7 +65,7 @@ func (u *UI) version(w http.ResponseWriter, r *http.Request) error {
 	if err := u.ask(r, http.MethodGet, fmt.Sprintf("/v1/limits/history/%d", number), "", &p.Version); err != nil {
 		return err
 	}
-	var newest api.Version
+	var newest versions.Version
 	if err := u.ask(r, http.MethodGet, "/v1/limits", "", &newest); err != nil {
 		return err
 	}
@@ -76,7 +79,7 @@ func (u *UI) version(w http.ResponseWriter, r *http.Request) error {
 
 // check says what is wrong with a text, or what it changes.
 func (u *UI) check(w http.ResponseWriter, r *http.Request) error {
-	var out api.Outcome
+	var out versions.Outcome
 	if err := u.ask(r, http.MethodPost, "/v1/limits/check", text(r), &out); err != nil {
 		return err
 	}
@@ -93,7 +96,7 @@ func (u *UI) review(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var dry api.DryRun
+	var dry lasthour.DryRun
 	if err := u.ask(r, http.MethodPost, "/v1/limits/dry-run", text(r), &dry); err != nil {
 		return err
 	}
@@ -116,7 +119,7 @@ func (u *UI) apply(w http.ResponseWriter, r *http.Request) error {
 }
 
 // put sends the text of a form to the API.
-func (u *UI) put(r *http.Request, dry bool) (out api.Outcome, err error) {
+func (u *UI) put(r *http.Request, dry bool) (out versions.Outcome, err error) {
 	query := url.Values{"message": {r.PostFormValue("message")}, "enforce": {r.PostFormValue("enforce")}}
 	if dry {
 		query.Set("dry_run", "")
@@ -127,7 +130,7 @@ func (u *UI) put(r *http.Request, dry bool) (out api.Outcome, err error) {
 
 // late adds to err, if it says that somebody else was faster, what to do about it.
 func late(err error) error {
-	if p, ok := errors.AsType[*api.Problem](err); ok && p.Status == http.StatusPreconditionFailed {
+	if p, ok := errors.AsType[*reply.Problem](err); ok && p.Status == http.StatusPreconditionFailed {
 		p.Detail = fmt.Sprintf("Somebody stored version %d while you were at it, and nothing was changed. Your text is still here: copy it, open the limits anew, and make your change again on top of theirs.", p.Newest)
 	}
 	return err
@@ -141,7 +144,7 @@ func (u *UI) rollback(w http.ResponseWriter, r *http.Request) error {
 	if !sure {
 		query.Set("dry_run", "")
 	}
-	var out api.Outcome
+	var out versions.Outcome
 	if err := u.ask(r, http.MethodPost, "/v1/limits/rollback?"+query.Encode(), "", &out, "If-Match", strconv.Quote(base)); err != nil {
 		return late(err)
 	}

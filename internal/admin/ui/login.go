@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/reply"
 )
 
 // askToken shows the page that asks for a token, with what was wrong with the last one, and
@@ -46,7 +46,7 @@ func (u *UI) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if a.status != http.StatusOK {
-		var p api.Problem
+		var p reply.Problem
 		_ = json.Unmarshal(a.body.Bytes(), &p) // else there is no detail
 		u.askToken(w, a.status, p.Detail, r.PostFormValue("next"))
 		return

@@ -8,12 +8,14 @@ import (
 	"strconv"
 
 	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/migrate"
+	"github.com/headgate/headgate/internal/admin/api/versions"
 )
 
 // migrations shows the rules that change their algorithm.
 func (u *UI) migrations(w http.ResponseWriter, r *http.Request) error {
 	var p struct {
-		Migrations []api.Migration `json:"migrations"`
+		Migrations []migrate.Migration `json:"migrations"`
 
 		Base     int64 `json:"-"` // the newest version
 		Editable bool  `json:"-"`
@@ -21,7 +23,7 @@ func (u *UI) migrations(w http.ResponseWriter, r *http.Request) error {
 	if err := u.ask(r, http.MethodGet, "/v1/migrations", "", &p); err != nil {
 		return err
 	}
-	var newest api.Version
+	var newest versions.Version
 	if err := u.ask(r, http.MethodGet, "/v1/limits", "", &newest); err != nil {
 		return err
 	}
@@ -36,7 +38,7 @@ func (u *UI) migrations(w http.ResponseWriter, r *http.Request) error {
 // step takes a rule to another mode.
 func (u *UI) step(w http.ResponseWriter, r *http.Request) error {
 	query := url.Values{"rule": {r.PostFormValue("rule")}, "mode": {r.PostFormValue("mode")}}
-	var out api.Outcome
+	var out versions.Outcome
 	if err := u.ask(r, http.MethodPost, "/v1/migrations/step?"+query.Encode(), "", &out, "If-Match", strconv.Quote(r.PostFormValue("base"))); err != nil {
 		return late(err)
 	}

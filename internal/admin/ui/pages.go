@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/events"
 	"github.com/headgate/headgate/limiter/explain"
 )
 
@@ -46,9 +46,9 @@ func (u *UI) listKeys(r *http.Request, like, sort, after, n string) (list keyLis
 }
 
 // past asks for the n newest events, the newest first.
-func (u *UI) past(r *http.Request, n int) ([]api.Event, error) {
+func (u *UI) past(r *http.Request, n int) ([]events.Event, error) {
 	var all struct {
-		Events []api.Event `json:"events"`
+		Events []events.Event `json:"events"`
 	}
 	err := u.ask(r, http.MethodGet, "/v1/events?past", "", &all)
 	slices.Reverse(all.Events)
@@ -69,7 +69,7 @@ func (u *UI) overview(w http.ResponseWriter, r *http.Request) error {
 		Up, Total         int
 		Config            status
 		Rejected, Allowed []explain.Key
-		Events            []api.Event
+		Events            []events.Event
 	}
 	if err := u.ask(r, http.MethodGet, "/v1/cluster", "", &p.Cluster); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (u *UI) hosts(w http.ResponseWriter, r *http.Request) error {
 
 // events shows what happened.
 func (u *UI) events(w http.ResponseWriter, r *http.Request) error {
-	var p struct{ Events []api.Event }
+	var p struct{ Events []events.Event }
 	var err error
 	if p.Events, err = u.past(r, 1000); err != nil {
 		return err

@@ -12,7 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/reply"
+	"github.com/headgate/headgate/internal/admin/api/versions"
 )
 
 // endless is a body without an end. It counts what is read of it.
@@ -35,9 +36,9 @@ type fakeAPI struct{ body string }
 func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	text, _ := io.ReadAll(r.Body)
 	f.body = string(text)
-	var v any = api.Outcome{}
+	var v any = versions.Outcome{}
 	if r.URL.Path != "/v1/login" && r.Header.Get("Authorization") != "Bearer right" {
-		v = api.Problem{Status: http.StatusUnauthorized, Detail: "who are you?"}
+		v = reply.Problem{Status: http.StatusUnauthorized, Detail: "who are you?"}
 		w.WriteHeader(http.StatusUnauthorized)
 	}
 	_ = json.NewEncoder(w).Encode(v)

@@ -13,7 +13,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/reply"
 )
 
 // maxAnswer bounds an answer of a daemon, in bytes.
@@ -55,7 +55,7 @@ func (c *Client) Open(ctx context.Context, method, path, body string, fields ...
 	}
 	defer answer.Body.Close()
 	text, _ := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
-	var p api.Problem
+	var p reply.Problem
 	if bytes.Contains(text, []byte("HTTP request to an HTTPS server")) {
 		return nil, errors.New("the decider has a certificate: name its authority with --ca")
 	}

@@ -12,7 +12,8 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/reply"
+	"github.com/headgate/headgate/internal/admin/api/versions"
 )
 
 // Store is the database of limits that a decider has. The decider says who the author of a
@@ -23,7 +24,7 @@ var _ history.Store = Store{}
 
 // Append implements history.Store.
 func (s Store) Append(ctx context.Context, c history.Change) (history.Version, error) {
-	var done api.Outcome
+	var done versions.Outcome
 	query := url.Values{"message": {c.Message}}
 	err := s.Ask(ctx, http.MethodPut, "/v1/limits?"+query.Encode(), c.Text, &done, "If-Match", strconv.Quote(strconv.FormatInt(c.Base, 10)))
 	return history.Version{Number: done.Version, Text: c.Text, Message: c.Message}, problem(err, c.Base)
@@ -43,7 +44,7 @@ func (s Store) Newest(ctx context.Context) (history.Version, error) {
 
 // Get implements history.Store.
 func (s Store) Get(ctx context.Context, number int64) (history.Version, error) {
-	var v api.Version
+	var v versions.Version
 	err := problem(s.Ask(ctx, http.MethodGet, fmt.Sprintf("/v1/limits/history/%d", number), "", &v), 0)
 	if errors.Is(err, history.ErrNoVersion) {
 		err = fmt.Errorf("version %d: %w", number, err)
@@ -54,7 +55,7 @@ func (s Store) Get(ctx context.Context, number int64) (history.Version, error) {
 // List implements history.Store.
 func (s Store) List(ctx context.Context, before int64, n int) ([]history.Version, error) {
 	var page struct {
-		Versions []api.Version `json:"versions"`
+		Versions []versions.Version `json:"versions"`
 	}
 	query := url.Values{"before": {strconv.FormatInt(before, 10)}, "n": {strconv.Itoa(min(n, 1000))}}
 	if err := s.Ask(ctx, http.MethodGet, "/v1/limits/history?"+query.Encode(), "", &page); err != nil {
@@ -88,13 +89,13 @@ func (s Store) Watch(ctx context.Context, update func(*dynamicconfig.Snapshot, e
 // Close implements io.Closer.
 func (s Store) Close() error { return nil }
 
-func versionOf(v api.Version) history.Version {
+func versionOf(v versions.Version) history.Version {
 	return history.Version{Number: v.Number, Text: v.Text, Author: v.Author, Message: v.Message, Time: v.Time, Fingerprint: v.Fingerprint}
 }
 
 // problem is err, of a change on top of version base, as stores have it.
 func problem(err error, base int64) error {
-	p, ok := errors.AsType[*api.Problem](err)
+	p, ok := errors.AsType[*reply.Problem](err)
 	switch {
 	case !ok:
 		return err

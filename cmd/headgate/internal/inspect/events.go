@@ -17,7 +17,7 @@ import (
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/events"
 	"github.com/headgate/headgate/internal/printable"
 )
 
@@ -39,14 +39,14 @@ In JSON, each event is a line; in YAML, a document.`,
 			if err := o.Check(); err != nil {
 				return err
 			}
-			show := func(e api.Event) error { return printEvent(cmd.OutOrStdout(), e, &o) }
+			show := func(e events.Event) error { return printEvent(cmd.OutOrStdout(), e, &o) }
 			if !past {
 				a.Timeout = 0
 			}
 			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 				if past {
 					var all struct {
-						Events []api.Event `json:"events"`
+						Events []events.Event `json:"events"`
 					}
 					err := c.Ask(ctx, http.MethodGet, "/v1/events?past", "", &all)
 					for _, e := range all.Events {
@@ -65,7 +65,7 @@ In JSON, each event is a line; in YAML, a document.`,
 }
 
 // followEvents calls show with each event until ctx ends.
-func followEvents(ctx context.Context, c *adminclient.Client, show func(api.Event) error) error {
+func followEvents(ctx context.Context, c *adminclient.Client, show func(events.Event) error) error {
 	answer, err := c.Open(ctx, http.MethodGet, "/v1/events", "")
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func followEvents(ctx context.Context, c *adminclient.Client, show func(api.Even
 		if !ok {
 			continue
 		}
-		var e api.Event
+		var e events.Event
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func followEvents(ctx context.Context, c *adminclient.Client, show func(api.Even
 	return fmt.Errorf("the decider does not answer any more: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
 }
 
-func printEvent(w io.Writer, e api.Event, o *output.Form) error {
+func printEvent(w io.Writer, e events.Event, o *output.Form) error {
 	return o.PrintOne(w, e, func(w io.Writer) error {
 		lines := strings.Split(strings.TrimSpace(e.Text), "\n")
 		for i, line := range lines {

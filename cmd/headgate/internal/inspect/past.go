@@ -17,7 +17,7 @@ import (
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/lasthour"
 	"github.com/headgate/headgate/internal/printable"
 )
 
@@ -31,13 +31,13 @@ func explainPast(cmd *cobra.Command, a *adminclient.Decider, o *output.Form, key
 		return err
 	}
 	return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
-		var t api.Then
+		var t lasthour.Then
 		query := url.Values{"key": {key}, "at": {when.UTC().Format(time.RFC3339)}}
 		if err := c.Ask(ctx, http.MethodGet, "/v1/explain/past?"+query.Encode(), "", &t); err != nil {
 			return err
 		}
 		if host != "" {
-			t.Hosts = slices.DeleteFunc(t.Hosts, func(h api.HostThen) bool { return h.Host != host })
+			t.Hosts = slices.DeleteFunc(t.Hosts, func(h lasthour.HostThen) bool { return h.Host != host })
 			if len(t.Hosts) == 0 {
 				return fmt.Errorf("%s is no member that answers: headgate cluster lists the members", host)
 			}
@@ -69,7 +69,7 @@ func timeOfLastHour(text string, now time.Time) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("--at %q: write a time of the last hour, as in 15:04, 15:04:05 or 2006-01-02T15:04:05Z, or how long ago, as in 5m", text)
 }
 
-func printThen(out io.Writer, t *api.Then) error {
+func printThen(out io.Writer, t *lasthour.Then) error {
 	fmt.Fprintf(out, "%s, from %s to %s: %s\n", printable.Text(t.Key), t.From.Local().Format(time.DateTime), t.Until.Local().Format(time.TimeOnly), printable.Text(t.Because))
 	printRule(out, t.Rule)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -15,7 +15,8 @@ import (
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/migrate"
+	"github.com/headgate/headgate/internal/admin/api/versions"
 	"github.com/headgate/headgate/internal/command"
 )
 
@@ -31,8 +32,8 @@ is in a shadow mode, each decision is made by both algorithms, and one of them a
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(newShadowReport(),
-		newShadowStep("advance", "Take a rule to the next mode of its migration", func(m *api.Migration) string { return m.Next }),
-		newShadowStep("back", "Take a rule to the mode before", func(m *api.Migration) string { return m.Back }))
+		newShadowStep("advance", "Take a rule to the next mode of its migration", func(m *migrate.Migration) string { return m.Next }),
+		newShadowStep("back", "Take a rule to the mode before", func(m *migrate.Migration) string { return m.Back }))
 	return cmd
 }
 
@@ -67,15 +68,15 @@ The verdict is advance below 1% of at least 1,000 tokens, back above 5%, and els
 }
 
 // migrations asks for all of them.
-func migrations(ctx context.Context, c *adminclient.Client) ([]api.Migration, error) {
+func migrations(ctx context.Context, c *adminclient.Client) ([]migrate.Migration, error) {
 	var found struct {
-		Migrations []api.Migration `json:"migrations"`
+		Migrations []migrate.Migration `json:"migrations"`
 	}
 	err := c.Ask(ctx, http.MethodGet, "/v1/migrations", "", &found)
 	return found.Migrations, err
 }
 
-func printMigrations(out io.Writer, all []api.Migration) error {
+func printMigrations(out io.Writer, all []migrate.Migration) error {
 	if len(all) == 0 {
 		_, err := fmt.Fprintln(out, "no rule changes its algorithm")
 		return err
@@ -97,7 +98,7 @@ func printMigrations(out io.Writer, all []api.Migration) error {
 	return nil
 }
 
-func newShadowStep(name, short string, to func(m *api.Migration) string) *cobra.Command {
+func newShadowStep(name, short string, to func(m *migrate.Migration) string) *cobra.Command {
 	var a adminclient.Decider
 	var message string
 	var force bool
@@ -127,7 +128,7 @@ verdict, or --force.`,
 							which, algorithm = "last", m.To
 						}
 						return fmt.Errorf("%s is in the %s mode, %s: to end the migration with %s, use headgate limits set '%s' --clear migrate --algorithm %s", m.Rule, which, m.Mode, algorithm, m.Rule, algorithm)
-					case name == "advance" && m.Verdict != api.Advance && !force:
+					case name == "advance" && m.Verdict != migrate.Advance && !force:
 						return fmt.Errorf("%s, because %s; --force goes on nevertheless", m.Verdict, m.Because)
 					}
 					return stepTo(ctx, cmd.OutOrStdout(), c, m.Rule, mode, message)
@@ -150,7 +151,7 @@ func stepTo(ctx context.Context, out io.Writer, c *adminclient.Client, rule, mod
 	if err != nil {
 		return err
 	}
-	var done api.Outcome
+	var done versions.Outcome
 	query := url.Values{"rule": {rule}, "mode": {mode}, "message": {message}}
 	err = c.Ask(ctx, http.MethodPost, "/v1/migrations/step?"+query.Encode(), "", &done, "If-Match", fmt.Sprintf(`"%d"`, newest.Number))
 	if err != nil {

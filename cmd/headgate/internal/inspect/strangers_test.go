@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/events"
 	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/limiter/explain"
 )
@@ -29,7 +29,7 @@ func TestNamesOfStrangersChangeNoTerminal(t *testing.T) {
 		},
 		"keys": func(w io.Writer) error { return printKeys(w, []explain.Key{{Key: evil, Rule: evil}}) },
 		"event": func(w io.Writer) error {
-			return printEvent(w, api.Event{Kind: "member", Text: evil + "\n" + evil}, &text)
+			return printEvent(w, events.Event{Kind: "member", Text: evil + "\n" + evil}, &text)
 		},
 		"cluster": func(w io.Writer) error {
 			return printCluster(w, operators.Cluster{Host: evil, Members: []operators.Member{{Address: evil, Labels: evil, Why: evil}}}, time.Now())

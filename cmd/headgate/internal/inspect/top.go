@@ -20,7 +20,7 @@ import (
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
-	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/busiest"
 	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/internal/toptui"
 	"github.com/headgate/headgate/limiter/explain"
@@ -95,7 +95,7 @@ var _ toptui.Source = watched{}
 
 // Picture implements toptui.Source.
 func (s watched) Picture(ctx context.Context, q toptui.Query) (toptui.Picture, error) {
-	var top api.Top
+	var top busiest.Top
 	query := url.Values{"sort": {q.Sort}, "like": {q.Like}, "n": {strconv.Itoa(q.Keys)}}
 	if err := s.c.Ask(ctx, http.MethodGet, "/v1/top?"+query.Encode(), "", &top); err != nil {
 		return toptui.Picture{}, err

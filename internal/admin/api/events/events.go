@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+// Package events remembers what happened at a daemon, and streams it to who listens. It does not
+// know what an event is about.
+package events
 
 import (
 	"encoding/json"
@@ -10,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/internal/admin/api/reply"
 )
 
 // Event is something that an operator may want to know of at once.
@@ -24,9 +26,9 @@ type Event struct {
 	Text string `json:"text"` // for people
 }
 
-// Events remembers the newest events, and tells who listens. Use NewEvents. It is safe for
+// Feed remembers the newest events, and tells who listens. Use New. It is safe for
 // concurrent use.
-type Events struct {
+type Feed struct {
 	now func() time.Time
 
 	mu     sync.Mutex // guards what follows
@@ -38,13 +40,13 @@ type Events struct {
 // keptEvents is how many events are remembered.
 const keptEvents = 1000
 
-// NewEvents returns Events without any, by the clock now.
-func NewEvents(now func() time.Time) *Events {
-	return &Events{now: now, more: make(chan struct{})}
+// New returns a Feed without events, by the clock now.
+func New(now func() time.Time) *Feed {
+	return &Feed{now: now, more: make(chan struct{})}
 }
 
 // Add adds an event, whose ID and Time it sets.
-func (e *Events) Add(event Event) {
+func (e *Feed) Add(event Event) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.last++
@@ -59,7 +61,7 @@ func (e *Events) Add(event Event) {
 
 // Since returns the events after the one with an ID that are remembered, and what is closed
 // when there are more.
-func (e *Events) Since(id int64) ([]Event, <-chan struct{}) {
+func (e *Feed) Since(id int64) ([]Event, <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if id > e.last { // of the daemon's last run
@@ -75,12 +77,12 @@ func (e *Events) Since(id int64) ([]Event, <-chan struct{}) {
 // keepAlive is how often a stream without events says that it is there.
 const keepAlive = 15 * time.Second
 
-// events answers what happens, for as long as the reader listens. A reader that comes back
+// Stream answers what happens, for as long as the reader listens, and may. A reader that comes back
 // with Last-Event-ID gets what it has missed; ?past has all that is remembered, and ends.
-func (a *API) events(w http.ResponseWriter, r *http.Request, _ *callers.Caller) error {
+func (e *Feed) Stream(w http.ResponseWriter, r *http.Request, mayStill func() bool) error {
 	if r.URL.Query().Has("past") {
-		past, _ := a.Events.Since(0)
-		return send(w, http.StatusOK, map[string]any{"events": past})
+		past, _ := e.Since(0)
+		return reply.JSON(w, http.StatusOK, map[string]any{"events": past})
 	}
 	last, _ := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64) // else all
 	out := http.NewResponseController(w)
@@ -88,7 +90,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request, _ *callers.Caller) 
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	for {
-		happened, more := a.Events.Since(last)
+		happened, more := e.Since(last)
 		for _, event := range happened {
 			text, err := json.Marshal(event)
 			if err != nil { // no field can fail
@@ -103,7 +105,7 @@ func (a *API) events(w http.ResponseWriter, r *http.Request, _ *callers.Caller) 
 		if out.Flush() != nil || !wait(r, more) {
 			return nil
 		}
-		if _, err := a.who(r); err != nil { // the right was taken away
+		if !mayStill() { // the right was taken away
 			return nil
 		}
 	}

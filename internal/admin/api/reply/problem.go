@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+package reply
 
 import (
 	"encoding/json"
@@ -40,8 +40,8 @@ const maxSource = 1000
 // Error implements error.
 func (p *Problem) Error() string { return p.Detail }
 
-// refuse is the Problem with this status; format and args say what to do.
-func refuse(status int, format string, args ...any) *Problem {
+// Refuse is the Problem with this status; format and args say what to do.
+func Refuse(status int, format string, args ...any) *Problem {
 	return &Problem{Title: http.StatusText(status), Status: status, Detail: fmt.Sprintf(format, args...)}
 }
 
@@ -51,22 +51,22 @@ func problemOf(err error) *Problem {
 		return p
 	}
 	if c, ok := errors.AsType[*history.Conflict](err); ok {
-		p := refuse(http.StatusPreconditionFailed, "%v", c)
+		p := Refuse(http.StatusPreconditionFailed, "%v", c)
 		p.Newest = c.Newest
 		return p
 	}
 	switch {
 	case errors.Is(err, callers.ErrForbidden):
-		return refuse(http.StatusForbidden, "%v", err)
+		return Refuse(http.StatusForbidden, "%v", err)
 	case errors.Is(err, history.ErrEmpty), errors.Is(err, history.ErrNoVersion):
-		return refuse(http.StatusNotFound, "%v", err)
+		return Refuse(http.StatusNotFound, "%v", err)
 	}
-	return refuse(http.StatusServiceUnavailable, "%v", err)
+	return Refuse(http.StatusServiceUnavailable, "%v", err)
 }
 
-// broken is the Problem of a text of limits that cannot be used because of err.
-func broken(err error) *Problem {
-	p := refuse(http.StatusUnprocessableEntity, "the limits have mistakes, and nothing was changed")
+// Broken is the Problem of a text of limits that cannot be used because of err.
+func Broken(err error) *Problem {
+	p := Refuse(http.StatusUnprocessableEntity, "the limits have mistakes, and nothing was changed")
 	p.Mistakes = mistakes(err)
 	return p
 }
@@ -89,8 +89,8 @@ func mistakes(err error) (all []Mistake) {
 	return []Mistake{{Message: err.Error()}}
 }
 
-// fail answers that r was not done because of err.
-func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
+// Fail answers that r was not done because of err.
+func Fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := problemOf(err)
 	if r.Context().Err() != nil {
 		return // nobody reads it

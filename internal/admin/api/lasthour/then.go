@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+package lasthour
 
 import (
 	"cmp"
@@ -16,6 +16,9 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/admin/api/access"
+	"github.com/headgate/headgate/internal/admin/api/events"
+	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/internal/recent"
@@ -45,7 +48,7 @@ type Then struct {
 	Hosts []HostThen `json:"hosts"`
 
 	// Events are what happened at this daemon from a minute before until then.
-	Events []Event `json:"events"`
+	Events []events.Event `json:"events"`
 
 	Silent int `json:"silent"` // members that do not answer
 }
@@ -68,20 +71,20 @@ const (
 )
 
 // then answers why a key was limited as it was.
-func (a *API) then(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
-	key, err := keyOf(r, who)
+func (a *Answers) then(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	key, err := access.Key(r, who)
 	if err != nil {
 		return err
 	}
 	now := time.Now()
 	at, err := time.Parse(time.RFC3339, r.URL.Query().Get("at"))
 	if err != nil || at.After(now) || at.Before(now.Add(-recent.Hour)) {
-		return refuse(http.StatusBadRequest, "at=%.40q: write a time of the last hour, as in %s", r.URL.Query().Get("at"), now.Add(-time.Minute).UTC().Format(time.RFC3339))
+		return reply.Refuse(http.StatusBadRequest, "at=%.40q: write a time of the last hour, as in %s", r.URL.Query().Get("at"), now.Add(-time.Minute).UTC().Format(time.RFC3339))
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), maxAnswer)
+	ctx, cancel := context.WithTimeout(r.Context(), reply.MaxWait)
 	defer cancel()
 
-	t := Then{Key: key, From: at.Add(-aroundThen).UTC(), Until: at.Add(aroundThen).UTC(), Hosts: []HostThen{}, Events: []Event{}, Rule: map[string]any{}}
+	t := Then{Key: key, From: at.Add(-aroundThen).UTC(), Until: at.Add(aroundThen).UTC(), Hosts: []HostThen{}, Events: []events.Event{}, Rule: map[string]any{}}
 	if now.Sub(t.From) > fineThen {
 		t.From, t.Until = at.Add(-coarseThen).Truncate(coarseThen).UTC(), at.Add(2*coarseThen).Truncate(coarseThen).UTC()
 	}
@@ -102,11 +105,11 @@ func (a *API) then(w http.ResponseWriter, r *http.Request, who *callers.Caller) 
 		}
 	}
 	t.because(limits, rule, a.Store == nil, min(t.Until.Sub(t.From), now.Sub(t.From)))
-	return send(w, http.StatusOK, t)
+	return reply.JSON(w, http.StatusOK, t)
 }
 
 // limitsAt are the limits in force at a time, overrides included.
-func (a *API) limitsAt(ctx context.Context, t *Then, at time.Time) (*dynamicconfig.Snapshot, error) {
+func (a *Answers) limitsAt(ctx context.Context, t *Then, at time.Time) (*dynamicconfig.Snapshot, error) {
 	if a.Store == nil {
 		return a.Limits.Current().At(at), nil
 	}
@@ -138,7 +141,7 @@ func (a *API) limitsAt(ctx context.Context, t *Then, at time.Time) (*dynamicconf
 }
 
 // hostsThen asks all members what they did.
-func (a *API) hostsThen(ctx context.Context, t *Then, key string) {
+func (a *Answers) hostsThen(ctx context.Context, t *Then, key string) {
 	series, silent := a.History.Series(ctx, key, t.From)
 	t.Silent = silent
 	decisions := make(map[string][]explain.Decision)

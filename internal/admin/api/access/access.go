@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+// Package access finds out which operator a request is from, lets browsers keep a token, and
+// slows down whoever guesses tokens. It does not know what may be asked.
+package access
 
 import (
 	"encoding/json"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -14,6 +17,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/limiter"
 )
@@ -26,6 +30,18 @@ const loggedIn = 12 * time.Hour
 
 // maxToken bounds a token, in bytes.
 const maxToken = 1024
+
+// Gate lets operators in. Use New. It is safe for concurrent use.
+type Gate struct {
+	operators func() *callers.Policy
+	log       *slog.Logger
+	logins    logins
+}
+
+// New returns the Gate of operators. log is told of each that is not known.
+func New(operators func() *callers.Policy, log *slog.Logger) *Gate {
+	return &Gate{operators: operators, log: log}
+}
 
 // Proof is what r shows of who sent it: a bearer token, or the cookie of one, and a
 // certificate, which the server has checked.
@@ -41,22 +57,22 @@ func Proof(r *http.Request) (proof callers.Proof) {
 	return proof
 }
 
-// who is the operator that r is from, who may see something.
-func (a *API) who(r *http.Request) (*callers.Caller, error) {
+// Who is the operator that r is from, who may see something.
+func (g *Gate) Who(r *http.Request) (*callers.Caller, error) {
 	proof := Proof(r)
-	if proof.Token != "" && !a.logins.mayTry(r) {
+	if proof.Token != "" && !g.logins.mayTry(r) {
 		return nil, tooMany
 	}
-	who, err := a.Operators().Who(proof)
+	who, err := g.operators().Who(proof)
 	if err != nil {
 		if proof.Token != "" {
-			a.logins.failed(r)
+			g.logins.failed(r)
 		}
-		a.Log.Warn("an operator is not known", "from", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "error", err)
-		return nil, refuse(http.StatusUnauthorized, "%v", err)
+		g.log.Warn("an operator is not known", "from", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "error", err)
+		return nil, reply.Refuse(http.StatusUnauthorized, "%v", err)
 	}
 	if who.Name() == "" && !direct(r.Host) {
-		return nil, refuse(http.StatusForbidden, "without a certificate or token, ask for this daemon by its address, not by the name %.100q: a page of another site could have that name", r.Host)
+		return nil, reply.Refuse(http.StatusForbidden, "without a certificate or token, ask for this daemon by its address, not by the name %.100q: a page of another site could have that name", r.Host)
 	}
 	return who, who.Operates()
 }
@@ -72,42 +88,54 @@ func direct(host string) bool {
 	return err == nil || name == "localhost"
 }
 
-// login has a browser keep a token, if it is an operator's.
-func (a *API) login(w http.ResponseWriter, r *http.Request) {
+// Key is the key that r is about, which who may see.
+func Key(r *http.Request, who *callers.Caller) (string, error) {
+	key := r.URL.Query().Get("key")
+	if key == "" || len(key) > 1024 {
+		return "", reply.Refuse(http.StatusBadRequest, "say which key, of 1 to 1024 bytes, as in ?key=login:alice")
+	}
+	if !who.MaySee(key) {
+		return "", reply.Refuse(http.StatusForbidden, "you may not see this key: your \"see\" in the file of operators has no pattern for it")
+	}
+	return key, nil
+}
+
+// Login has a browser keep a token, if it is an operator's.
+func (g *Gate) Login(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Token string `json:"token"`
 	}
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 2*maxToken)).Decode(&asked); err != nil || asked.Token == "" || len(asked.Token) > maxToken {
-		a.fail(w, r, refuse(http.StatusBadRequest, `send {"token": "…"}`))
+		reply.Fail(w, r, reply.Refuse(http.StatusBadRequest, `send {"token": "…"}`))
 		return
 	}
-	if !a.logins.mayTry(r) {
-		a.fail(w, r, tooMany)
+	if !g.logins.mayTry(r) {
+		reply.Fail(w, r, tooMany)
 		return
 	}
-	who, err := a.Operators().Who(callers.Proof{Token: asked.Token})
+	who, err := g.operators().Who(callers.Proof{Token: asked.Token})
 	if err == nil {
 		err = who.Operates()
 	}
 	if err != nil {
-		a.logins.failed(r)
-		a.Log.Warn("a login failed", "from", r.RemoteAddr, "error", err)
-		a.fail(w, r, refuse(http.StatusUnauthorized, "%v", err))
+		g.logins.failed(r)
+		g.log.Warn("a login failed", "from", r.RemoteAddr, "error", err)
+		reply.Fail(w, r, reply.Refuse(http.StatusUnauthorized, "%v", err))
 		return
 	}
-	a.Log.Info("an operator logged in", "operator", who.Name(), "from", r.RemoteAddr)
-	http.SetCookie(w, a.keep(r, asked.Token, loggedIn))
-	_ = send(w, http.StatusOK, map[string]string{"name": who.Name()})
+	g.log.Info("an operator logged in", "operator", who.Name(), "from", r.RemoteAddr)
+	http.SetCookie(w, keep(r, asked.Token, loggedIn))
+	_ = reply.JSON(w, http.StatusOK, map[string]string{"name": who.Name()})
 }
 
-// logout has a browser forget the token.
-func (a *API) logout(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, a.keep(r, "", -time.Second))
+// Logout has a browser forget the token.
+func (g *Gate) Logout(w http.ResponseWriter, r *http.Request) {
+	http.SetCookie(w, keep(r, "", -time.Second))
 	w.WriteHeader(http.StatusNoContent)
 }
 
 // keep is the cookie, kept for so long, and sent by pages of this daemon only.
-func (a *API) keep(r *http.Request, token string, long time.Duration) *http.Cookie {
+func keep(r *http.Request, token string, long time.Duration) *http.Cookie {
 	return &http.Cookie{
 		Name: cookie, Value: token, Path: "/", MaxAge: int(long / time.Second),
 		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
@@ -115,7 +143,7 @@ func (a *API) keep(r *http.Request, token string, long time.Duration) *http.Cook
 }
 
 // tooMany is the Problem of who guesses.
-var tooMany = refuse(http.StatusTooManyRequests, "too many wrong tokens came from this address: wait a minute")
+var tooMany = reply.Refuse(http.StatusTooManyRequests, "too many wrong tokens came from this address: wait a minute")
 
 // logins slows down who guesses tokens: from each address, wrongTokens at once, and then
 // one in wrongEvery. The zero value is ready for use.

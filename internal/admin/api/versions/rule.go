@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+package versions
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig/edit"
 	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/internal/daemon/callers"
 )
 
@@ -19,10 +20,10 @@ import (
 const maxRule = 64 << 10
 
 // putRule sets fields of one rule, or adds the rule. The rest of the text stays as it is.
-func (a *API) putRule(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+func (a *Answers) putRule(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
 	var wanted map[string]any
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRule)).Decode(&wanted); err != nil || len(wanted) == 0 {
-		return refuse(http.StatusBadRequest, `send fields of the rule, as in {"limit": "200/s", "burst": null}; null takes a field away`)
+		return reply.Refuse(http.StatusBadRequest, `send fields of the rule, as in {"limit": "200/s", "burst": null}; null takes a field away`)
 	}
 	var fields []edit.Field
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
@@ -34,7 +35,7 @@ func (a *API) putRule(w http.ResponseWriter, r *http.Request, who *callers.Calle
 		case bool, float64:
 			f.Value = fmt.Sprint(v)
 		default:
-			return refuse(http.StatusBadRequest, "%.40q: write it as a text, as a limits file has it", name)
+			return reply.Refuse(http.StatusBadRequest, "%.40q: write it as a text, as a limits file has it", name)
 		}
 		fields = append(fields, f)
 	}
@@ -43,28 +44,28 @@ func (a *API) putRule(w http.ResponseWriter, r *http.Request, who *callers.Calle
 }
 
 // deleteRule takes one rule away.
-func (a *API) deleteRule(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+func (a *Answers) deleteRule(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
 	key := r.URL.Query().Get("key")
 	return a.changeRule(w, r, who, key, func(text string) (string, error) { return edit.Remove(text, key) })
 }
 
 // changeRule makes what f makes of the newest version the newest.
-func (a *API) changeRule(w http.ResponseWriter, r *http.Request, who *callers.Caller, key string, f func(text string) (string, error)) error {
+func (a *Answers) changeRule(w http.ResponseWriter, r *http.Request, who *callers.Caller, key string, f func(text string) (string, error)) error {
 	if key == "" {
-		return refuse(http.StatusBadRequest, "say which rule, by its key, as in ?key=orders:*")
+		return reply.Refuse(http.StatusBadRequest, "say which rule, by its key, as in ?key=orders:*")
 	}
-	return a.change(w, r, who, r.URL.Query().Get("message"), func(v history.Version) (string, error) {
-		return edited(f(v.Text))
+	return a.Change(w, r, who, r.URL.Query().Get("message"), func(v history.Version) (string, error) {
+		return Edited(f(v.Text))
 	})
 }
 
-// edited is what an edit has made; its error says what is wrong with what was wanted.
-func edited(text string, err error) (string, error) {
+// Edited is what an edit has made; its error says what is wrong with what was wanted.
+func Edited(text string, err error) (string, error) {
 	switch {
 	case errors.Is(err, edit.ErrNoRule):
-		return "", refuse(http.StatusNotFound, "%v", err)
+		return "", reply.Refuse(http.StatusNotFound, "%v", err)
 	case err != nil:
-		return "", broken(err)
+		return "", reply.Broken(err)
 	}
 	return text, nil
 }

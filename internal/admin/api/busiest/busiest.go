@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+// Package busiest answers which keys are used most now, and what each member does. It does not
+// count; it is given what the members have counted.
+package busiest
 
 import (
 	"cmp"
@@ -13,26 +15,27 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/internal/daemon/callers"
 )
 
-// Busiest is what the members do now. It is asked by many goroutines.
-type Busiest interface {
+// Source is what the members do now. It is asked by many goroutines.
+type Source interface {
 	// Busy returns the keys that come first in an order, over all members, and what each
 	// member did. A member that has more than about w.Most keys leaves out the others.
-	Busy(ctx context.Context, w TopWanted) (keys []TopCounts, hosts []TopHost)
+	Busy(ctx context.Context, w Wanted) (keys []Counts, hosts []Member)
 }
 
-// TopWanted is what Busy is asked for.
-type TopWanted struct {
-	Since time.Time `json:"since"` // the last TopPeriods begin
+// Wanted is what Busy is asked for.
+type Wanted struct {
+	Since time.Time `json:"since"` // the last Periods begin
 	Like  string    `json:"like"`  // what is shown of a key contains it
 	Sort  string    `json:"sort"`  // one of those of /v1/top
 	Most  int       `json:"most"`
 }
 
-// TopCounts is what happened to one key.
-type TopCounts struct {
+// Counts is what happened to one key.
+type Counts struct {
 	Key      string    `json:"key"`
 	Allowed  []float64 `json:"a,omitempty"` // in tokens, by period; none: nothing happened
 	Rejected []float64 `json:"r,omitempty"`
@@ -55,8 +58,8 @@ type TopCounts struct {
 // edges, in a list of hosts.
 const Programs = "programs"
 
-// TopHost is what one member does, or what Programs do. Rates are in tokens per second, of the last ten seconds.
-type TopHost struct {
+// Member is what one member does, or what Programs do. Rates are in tokens per second, of the last ten seconds.
+type Member struct {
 	Host     string  `json:"host"`
 	Keys     int     `json:"keys"`     // in use there
 	Fallback int     `json:"fallback"` // of them, by their fallback
@@ -69,13 +72,13 @@ type TopHost struct {
 type Top struct {
 	At    time.Time `json:"at"`
 	Step  int       `json:"step_seconds"` // the length of a period
-	Keys  []TopKey  `json:"keys"`
+	Keys  []Key     `json:"keys"`
 	Total int       `json:"total"` // keys that are known of: more may be in use
-	Hosts []TopHost `json:"hosts"`
+	Hosts []Member  `json:"hosts"`
 }
 
-// TopKey is one key of a Top. Rates are in tokens per second, of the last ten seconds.
-type TopKey struct {
+// Key is one key of a Top. Rates are in tokens per second, of the last ten seconds.
+type Key struct {
 	Key      string  `json:"key"` // as far as it is shown
 	Rule     string  `json:"rule"`
 	Limit    string  `json:"limit"` // of the cluster; empty without one
@@ -96,60 +99,74 @@ type TopKey struct {
 }
 
 const (
-	// TopStep is the length of a period of a Top.
-	TopStep = 2 * time.Second
-	// TopPeriods is how many periods a Top tells of: the last minute.
-	TopPeriods = 30
-	// TopNow is how many of the newest periods Allowed and Rejected are the mean of.
-	TopNow = 5
+	// Step is the length of a period of a Top.
+	Step = 2 * time.Second
+	// Periods is how many periods a Top tells of: the last minute.
+	Periods = 30
+	// Now is how many of the newest periods Allowed and Rejected are the mean of.
+	Now = 5
 )
 
-// topOrders are those of Top: what comes first.
-var topOrders = map[string]func(a, b *TopKey) int{
-	"name":    func(_, _ *TopKey) int { return 0 },
-	"allowed": func(a, b *TopKey) int { return cmp.Compare(b.Allowed, a.Allowed) },
-	"rejected": func(a, b *TopKey) int {
+// orders are those of Top: what comes first.
+var orders = map[string]func(a, b *Key) int{
+	"name":    func(_, _ *Key) int { return 0 },
+	"allowed": func(a, b *Key) int { return cmp.Compare(b.Allowed, a.Allowed) },
+	"rejected": func(a, b *Key) int {
 		return cmp.Or(cmp.Compare(b.Rejected, a.Rejected), cmp.Compare(b.Allowed, a.Allowed))
 	},
-	"utilization": func(a, b *TopKey) int {
+	"utilization": func(a, b *Key) int {
 		return cmp.Or(cmp.Compare(b.used(), a.used()), cmp.Compare(b.Allowed, a.Allowed))
 	},
 }
 
-func (k *TopKey) used() float64 {
+func (k *Key) used() float64 {
 	if k.Utilization == nil {
 		return -1
 	}
 	return *k.Utilization
 }
 
+// Answers is the one about the busiest keys. It is safe for concurrent use.
+type Answers struct {
+	// Limits are those in force.
+	Limits *dynamicconfig.Live
+
+	// Source is what the members do now.
+	Source Source
+}
+
+// Routes are what a answers.
+func (a *Answers) Routes() map[string]reply.Handler {
+	return map[string]reply.Handler{"GET /v1/top": a.top}
+}
+
 // top answers what happens now.
-func (a *API) top(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
-	n, err := page(r, 100, 1000)
+func (a *Answers) top(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	n, err := reply.Page(r, 100, 1000)
 	if err != nil {
 		return err
 	}
 	q := r.URL.Query()
 	sort := cmp.Or(q.Get("sort"), "rejected")
-	order, known := topOrders[sort]
+	order, known := orders[sort]
 	if !known {
-		return refuse(http.StatusBadRequest, "sort=%.20q: sort by %s", sort, strings.Join(slices.Sorted(maps.Keys(topOrders)), ", "))
+		return reply.Refuse(http.StatusBadRequest, "sort=%.20q: sort by %s", sort, strings.Join(slices.Sorted(maps.Keys(orders)), ", "))
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), maxAnswer)
+	ctx, cancel := context.WithTimeout(r.Context(), reply.MaxWait)
 	defer cancel()
 	now := time.Now().Truncate(time.Second) // the second of now is not over
-	counts, hosts := a.Busiest.Busy(ctx, TopWanted{Since: now.Add(-TopPeriods * TopStep), Like: q.Get("like"), Sort: sort, Most: 2*n + 100})
-	t := Top{At: now, Step: int(TopStep / time.Second), Keys: []TopKey{}, Hosts: hosts}
+	counts, hosts := a.Source.Busy(ctx, Wanted{Since: now.Add(-Periods * Step), Like: q.Get("like"), Sort: sort, Most: 2*n + 100})
+	t := Top{At: now, Step: int(Step / time.Second), Keys: []Key{}, Hosts: hosts}
 	limits := a.Limits.Current()
 	for _, c := range counts {
 		if !who.MaySee(c.Key) {
 			continue
 		}
-		if k := topKey(limits, &c); strings.Contains(k.Key, q.Get("like")) {
+		if k := keyOf(limits, &c); strings.Contains(k.Key, q.Get("like")) {
 			t.Keys = append(t.Keys, k)
 		}
 	}
-	slices.SortFunc(t.Keys, func(a, b TopKey) int { return cmp.Or(order(&a, &b), strings.Compare(a.Key, b.Key)) })
+	slices.SortFunc(t.Keys, func(a, b Key) int { return cmp.Or(order(&a, &b), strings.Compare(a.Key, b.Key)) })
 	t.Total = len(t.Keys)
 	if q.Get("like") == "" {
 		for _, h := range hosts {
@@ -157,21 +174,21 @@ func (a *API) top(w http.ResponseWriter, r *http.Request, who *callers.Caller) e
 		}
 	}
 	t.Keys = t.Keys[:min(n, len(t.Keys))]
-	return send(w, http.StatusOK, t)
+	return reply.JSON(w, http.StatusOK, t)
 }
 
-// topKey is what c says under limits.
-func topKey(limits *dynamicconfig.Snapshot, c *TopCounts) TopKey {
-	k := TopKey{
+// keyOf is what c says under limits.
+func keyOf(limits *dynamicconfig.Snapshot, c *Counts) Key {
+	k := Key{
 		Key: limits.Shown(c.Key), Held: c.Held, Hosts: c.Hosts, Fallback: c.Fallback,
-		Allowed: TopRate(c.Allowed), Rejected: TopRate(c.Rejected),
+		Allowed: Rate(c.Allowed), Rejected: Rate(c.Rejected),
 		RecentAllowed: make([]float64, len(c.Allowed)), RecentRejected: make([]float64, len(c.Rejected)),
 	}
 	for i, n := range c.Allowed {
-		k.RecentAllowed[i] = n / TopStep.Seconds()
+		k.RecentAllowed[i] = n / Step.Seconds()
 	}
 	for i, n := range c.Rejected {
-		k.RecentRejected[i] = n / TopStep.Seconds()
+		k.RecentRejected[i] = n / Step.Seconds()
 	}
 	rule, ok := limits.Match(c.Key)
 	if !ok {
@@ -182,12 +199,12 @@ func topKey(limits *dynamicconfig.Snapshot, c *TopCounts) TopKey {
 	return k
 }
 
-// TopRate is the rate now, in tokens per second, of tokens by period.
-func TopRate(tokens []float64) (sum float64) {
-	for _, n := range tokens[max(0, len(tokens)-TopNow):] {
+// Rate is the rate now, in tokens per second, of tokens by period.
+func Rate(tokens []float64) (sum float64) {
+	for _, n := range tokens[max(0, len(tokens)-Now):] {
 		sum += n
 	}
-	return sum / (TopNow * TopStep).Seconds()
+	return sum / (Now * Step).Seconds()
 }
 
 // Utilization is which part of rule's limit is used by a rate, or by slots that are held;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+package keys
 
 import (
 	"cmp"
@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/headgate/headgate/internal/admin/api/access"
+	"github.com/headgate/headgate/internal/admin/api/events"
+	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/internal/daemon/callers"
 )
 
@@ -17,8 +20,8 @@ var literally = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 // reset has all members make the bucket of a key full again. Who may change the limit of
 // all keys that share the bucket may do so. What has no bucket is refused, so that an operator
 // who names a pattern, or misspells a key, does not take the incident for mended.
-func (a *API) reset(w http.ResponseWriter, r *http.Request, who *callers.Caller) (err error) {
-	key, err := keyOf(r, who)
+func (a *Answers) reset(w http.ResponseWriter, r *http.Request, who *callers.Caller) (err error) {
+	key, err := access.Key(r, who)
 	if err != nil {
 		return err
 	}
@@ -39,14 +42,14 @@ func (a *API) reset(w http.ResponseWriter, r *http.Request, who *callers.Caller)
 	}
 	switch {
 	case !ok:
-		return refuse(http.StatusNotFound, "no rule matches the key %s, so it has no bucket, and nothing was reset: is it spelled right?", shown)
+		return reply.Refuse(http.StatusNotFound, "no rule matches the key %s, so it has no bucket, and nothing was reset: is it spelled right?", shown)
 	case key == rule.Key && rule.IsGlob() && !rule.Shared:
-		return refuse(http.StatusBadRequest, "%s is the pattern of a rule, and each key that it matches has a bucket of its own: name one of these keys. Nothing was reset", key)
+		return reply.Refuse(http.StatusBadRequest, "%s is the pattern of a rule, and each key that it matches has a bucket of its own: name one of these keys. Nothing was reset", key)
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), maxAnswer)
+	ctx, cancel := context.WithTimeout(r.Context(), reply.MaxWait)
 	defer cancel()
 	failed := failures(ctx, a.Reset(ctx, key))
 	a.Log.Info("a bucket was reset", "operator", operator, "from", r.RemoteAddr, "key", shown, "failed", len(failed))
-	a.Events.Add(Event{Kind: "reset", Text: operator + " made the bucket of " + shown + " full again"})
-	return send(w, http.StatusOK, map[string]any{"failed": failed})
+	a.Events.Add(events.Event{Kind: "reset", Text: operator + " made the bucket of " + shown + " full again"})
+	return reply.JSON(w, http.StatusOK, map[string]any{"failed": failed})
 }

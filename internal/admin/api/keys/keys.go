@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+// Package keys answers about keys as they are now: which are in use, why one is limited as it
+// is, and has members trace a key or make its bucket full again. It does not know the past.
+package keys
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -13,11 +16,73 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/admin/api/access"
+	"github.com/headgate/headgate/internal/admin/api/events"
+	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/internal/largest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/explain"
 )
+
+// Source is what a daemon and its members know of keys. Its functions are called by many
+// goroutines.
+type Source struct {
+	// InUse returns the keys in use at this daemon, in any order.
+	InUse func() []string
+
+	// OwnedKeys returns the keys that this daemon owns and that hosts use, in any order, and
+	// Owned what it knows of one of them as its owner.
+	OwnedKeys func() []string
+	Owned     func(key string) []explain.Owned
+
+	// Counts calls f with what each key in use has counted at this daemon, in any order.
+	Counts func(f func(limiter.Count))
+
+	// Programs calls f with what programs that report at this daemon's edge did lately with
+	// each key, in tokens, in any order.
+	Programs func(f func(key string, allowed, rejected float64))
+
+	// Look returns what this daemon knows of one key.
+	Look func(key string) explain.Key
+
+	// Explain returns why key is limited as it is, for people, from all members that
+	// answer.
+	Explain func(ctx context.Context, key string) explain.Explanation
+
+	// Trace has all members begin, or end, to remember decisions about key. It returns an
+	// error for each that does not.
+	Trace func(ctx context.Context, key string, on bool) map[string]error
+
+	// Reset has all members make the bucket of key full again. It returns an error for
+	// each that does not.
+	Reset func(ctx context.Context, key string) map[string]error
+}
+
+// Answers are those about keys. It is safe for concurrent use.
+type Answers struct {
+	Source
+
+	// Limits are those in force.
+	Limits *dynamicconfig.Live
+
+	// Events and Log are told of each bucket that is made full again, and Log of each
+	// that is not.
+	Events *events.Feed
+	Log    *slog.Logger
+}
+
+// Routes are what a answers.
+func (a *Answers) Routes() map[string]reply.Handler {
+	return map[string]reply.Handler{
+		"GET /v1/keys":        a.keys,
+		"POST /v1/keys/reset": a.reset,
+		"GET /v1/explain":     a.explain,
+		"PUT /v1/trace":       a.trace,
+		"DELETE /v1/trace":    a.trace,
+	}
+}
 
 // orders are those of keys. The order by name has pages.
 var orders = []string{"allowed", "name", "rejected", "used"}
@@ -36,8 +101,8 @@ func used(c *limiter.Count, here bool) float64 {
 }
 
 // keys answers the keys in use at this daemon.
-func (a *API) keys(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
-	n, err := page(r, 100, 1000)
+func (a *Answers) keys(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	n, err := reply.Page(r, 100, 1000)
 	if err != nil {
 		return err
 	}
@@ -54,10 +119,10 @@ func (a *API) keys(w http.ResponseWriter, r *http.Request, who *callers.Caller) 
 	case "used":
 		found = a.byCount(who, like, used, n)
 	default:
-		return refuse(http.StatusBadRequest, "sort=%.20q: sort by %s", sort, strings.Join(orders, ", "))
+		return reply.Refuse(http.StatusBadRequest, "sort=%.20q: sort by %s", sort, strings.Join(orders, ", "))
 	}
-	found.Total = len(a.Keys())
-	return send(w, http.StatusOK, found)
+	found.Total = len(a.InUse())
+	return reply.JSON(w, http.StatusOK, found)
 }
 
 // listed are keys in an order.
@@ -70,12 +135,12 @@ type listed struct {
 // byName are n keys after one, by what is shown of their names: private keys are found by
 // that only. Those that this daemon owns are among them, also if only other hosts use them:
 // programs that listen nowhere, for instance.
-func (a *API) byName(who *callers.Caller, like, after string, n int) listed {
+func (a *Answers) byName(who *callers.Caller, like, after string, n int) listed {
 	type named struct{ shown, name string }
 	limits := a.Limits.Current()
 	// A key that is used here and owned here comes twice.
 	first := largest.New(2*(n+1), func(a, b named) int { return strings.Compare(a.shown, b.shown) })
-	for _, names := range [][]string{a.Keys(), a.OwnedKeys()} {
+	for _, names := range [][]string{a.InUse(), a.OwnedKeys()} {
 		for _, name := range names {
 			if shown := limits.Shown(name); shown > after && strings.Contains(shown, like) {
 				if f := (named{shown, name}); first.Wants(f) && who.MaySee(name) {
@@ -100,7 +165,7 @@ func (a *API) byName(who *callers.Caller, like, after string, n int) listed {
 }
 
 // usedBy is how many hosts use key, which this daemon owns; 0 if it does not.
-func (a *API) usedBy(key string) (hosts int) {
+func (a *Answers) usedBy(key string) (hosts int) {
 	for _, o := range a.Owned(key) {
 		hosts = max(hosts, len(o.Hosts))
 	}
@@ -113,7 +178,7 @@ const room = 1000
 
 // byCount are the n keys of the largest amounts. It looks only at those. What programs did that
 // report at this daemon's edge is among the counters, and so are keys that they alone use.
-func (a *API) byCount(who *callers.Caller, like string, amount func(c *limiter.Count, here bool) float64, n int) listed {
+func (a *Answers) byCount(who *callers.Caller, like string, amount func(c *limiter.Count, here bool) float64, n int) listed {
 	type counted struct {
 		*limiter.Count
 		amount float64
@@ -122,7 +187,7 @@ func (a *API) byCount(who *callers.Caller, like string, amount func(c *limiter.C
 	a.Programs(func(key string, allowed, rejected float64) {
 		programs[key] = [2]int64{int64(allowed), int64(rejected)}
 	})
-	all := make([]limiter.Count, 0, len(a.Keys())+len(programs)+room)
+	all := make([]limiter.Count, 0, len(a.InUse())+len(programs)+room)
 	only := maps.Clone(programs)
 	a.Counts(func(c limiter.Count) {
 		if len(programs) > 0 {
@@ -161,38 +226,15 @@ func (a *API) byCount(who *callers.Caller, like string, amount func(c *limiter.C
 	return found
 }
 
-// me answers who asks, and what that operator may do.
-func (a *API) me(w http.ResponseWriter, _ *http.Request, who *callers.Caller) error {
-	return send(w, http.StatusOK, Me{Name: who.Name(), Changes: who.MayChangeAny()})
-}
-
-// Me is who asks.
-type Me struct {
-	Name    string `json:"name"`    // empty: anyone
-	Changes bool   `json:"changes"` // some rules
-}
-
-// keyOf is the key that r is about, which who may see.
-func keyOf(r *http.Request, who *callers.Caller) (string, error) {
-	key := r.URL.Query().Get("key")
-	if key == "" || len(key) > 1024 {
-		return "", refuse(http.StatusBadRequest, "say which key, of 1 to 1024 bytes, as in ?key=login:alice")
-	}
-	if !who.MaySee(key) {
-		return "", refuse(http.StatusForbidden, "you may not see this key: your \"see\" in the file of operators has no pattern for it")
-	}
-	return key, nil
-}
-
 // trace has all members begin, or end, to remember decisions about a key.
-func (a *API) trace(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
-	key, err := keyOf(r, who)
+func (a *Answers) trace(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	key, err := access.Key(r, who)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), maxAnswer)
+	ctx, cancel := context.WithTimeout(r.Context(), reply.MaxWait)
 	defer cancel()
-	return send(w, http.StatusOK, map[string]any{"failed": failures(ctx, a.Trace(ctx, key, r.Method == http.MethodPut))})
+	return reply.JSON(w, http.StatusOK, map[string]any{"failed": failures(ctx, a.Trace(ctx, key, r.Method == http.MethodPut))})
 }
 
 // failures says of each member why it did not do what it was told under ctx.
@@ -200,19 +242,19 @@ func failures(ctx context.Context, errs map[string]error) map[string]string {
 	failed := make(map[string]string)
 	for host, err := range errs {
 		if failed[host] = err.Error(); ctx.Err() != nil {
-			failed[host] = fmt.Sprintf("it did not answer in %v, and may do it when it answers again", maxAnswer)
+			failed[host] = fmt.Sprintf("it did not answer in %v, and may do it when it answers again", reply.MaxWait)
 		}
 	}
 	return failed
 }
 
 // explain answers why a key is limited as it is.
-func (a *API) explain(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
-	key, err := keyOf(r, who)
+func (a *Answers) explain(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	key, err := access.Key(r, who)
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), maxAnswer)
+	ctx, cancel := context.WithTimeout(r.Context(), reply.MaxWait)
 	defer cancel()
-	return send(w, http.StatusOK, a.Explain(ctx, key))
+	return reply.JSON(w, http.StatusOK, a.Explain(ctx, key))
 }

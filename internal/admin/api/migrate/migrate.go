@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+// Package migrate says how the old and the new limiter of rules that change their
+// algorithm compare, and takes such rules from mode to mode. It does not count; it is given
+// what the members have counted.
+package migrate
 
 import (
 	"cmp"
@@ -14,6 +17,8 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/edit"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/dynamicconfig/rule"
+	"github.com/headgate/headgate/internal/admin/api/reply"
+	"github.com/headgate/headgate/internal/admin/api/versions"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -72,9 +77,30 @@ const (
 // mostDiffering bounds the keys of a Migration.
 const mostDiffering = 20
 
+// Answers are those about migrations. It is safe for concurrent use.
+type Answers struct {
+	// Limits are those in force.
+	Limits *dynamicconfig.Live
+
+	// Compare returns how old and new limiters of keys under migration answered, by key and
+	// member, and how many members do not answer.
+	Compare func(ctx context.Context) (rows []Compared, silent int)
+
+	// Versions makes new versions of the limits.
+	Versions *versions.Answers
+}
+
+// Routes are what a answers.
+func (a *Answers) Routes() map[string]reply.Handler {
+	return map[string]reply.Handler{
+		"GET /v1/migrations":       a.migrations,
+		"POST /v1/migrations/step": a.step,
+	}
+}
+
 // migrations answers the rules that change their algorithm.
-func (a *API) migrations(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
-	ctx, cancel := context.WithTimeout(r.Context(), maxAnswer)
+func (a *Answers) migrations(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	ctx, cancel := context.WithTimeout(r.Context(), reply.MaxWait)
 	defer cancel()
 	compared, silent := a.Compare(ctx)
 	all := []Migration{}
@@ -84,7 +110,7 @@ func (a *API) migrations(w http.ResponseWriter, r *http.Request, who *callers.Ca
 			all = append(all, migration(&rules[i], compared))
 		}
 	}
-	return send(w, http.StatusOK, map[string]any{"migrations": all, "silent": silent})
+	return reply.JSON(w, http.StatusOK, map[string]any{"migrations": all, "silent": silent})
 }
 
 // migration is what compared says of rule.
@@ -155,26 +181,26 @@ func (m *Migration) judge(rule *dynamicconfig.Rule, moved int64) {
 }
 
 // step takes a rule that changes its algorithm to another mode.
-func (a *API) step(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+func (a *Answers) step(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
 	q := r.URL.Query()
 	key, message := q.Get("rule"), q.Get("message")
 	mode, err := rule.ParseMode(q.Get("mode"))
 	if err != nil {
-		return refuse(http.StatusBadRequest, "mode: %v", err)
+		return reply.Refuse(http.StatusBadRequest, "mode: %v", err)
 	}
 	if message == "" {
 		message = fmt.Sprintf("%s: migrate to mode %s", key, mode)
 	}
-	return a.change(w, r, who, message, func(v history.Version) (string, error) {
+	return a.Versions.Change(w, r, who, message, func(v history.Version) (string, error) {
 		s, err := v.Parse()
 		if err != nil {
-			return "", refuse(http.StatusConflict, "%s cannot be used by this release", v.Name())
+			return "", reply.Refuse(http.StatusConflict, "%s cannot be used by this release", v.Name())
 		}
 		for _, rule := range s.Rules() {
 			if rule.Key == key && rule.Migration != nil {
-				return edited(edit.Set(v.Text, key, edit.Field{Name: "migrate", Value: fmt.Sprintf("{from: %s, to: %s, mode: %s}", rule.Migration.From, rule.Migration.To, mode)}))
+				return versions.Edited(edit.Set(v.Text, key, edit.Field{Name: "migrate", Value: fmt.Sprintf("{from: %s, to: %s, mode: %s}", rule.Migration.From, rule.Migration.To, mode)}))
 			}
 		}
-		return "", refuse(http.StatusNotFound, "no rule %.100q changes its algorithm", key)
+		return "", reply.Refuse(http.StatusNotFound, "no rule %.100q changes its algorithm", key)
 	})
 }

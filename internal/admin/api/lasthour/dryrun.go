@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package api
+package lasthour
 
 import (
 	"cmp"
@@ -12,100 +12,15 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/admin/api/reply"
+	"github.com/headgate/headgate/internal/admin/api/versions"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/internal/recent"
 )
 
-// History is what the members remember of the last hour. It is asked by many goroutines.
-type History interface {
-	// Series returns what happened to key since a time, by the names of the members that
-	// answer, and how many do not.
-	Series(ctx context.Context, key string, since time.Time) (hosts map[string][]recent.Point, silent int)
-
-	// Totals returns the keys that were used most, over all members that answer, and since
-	// when all of these remember.
-	Totals(ctx context.Context) (keys []recent.Total, since time.Time, silent int)
-}
-
-// Usage is what happened to a key, over all members: row i of each column is about the same
-// period. What is not there is 0.
-type Usage struct {
-	Times    []int64   `json:"times"`    // when the period began, in Unix time
-	Allowed  []float64 `json:"allowed"`  // in tokens per second
-	Rejected []float64 `json:"rejected"` // in tokens per second
-
-	// Hosts is how much each member allowed and rejected, in tokens.
-	Hosts []HostUsage `json:"hosts"`
-
-	Silent int `json:"silent"` // members that do not answer
-}
-
-// HostUsage is what one member did with a key.
-type HostUsage struct {
-	Host     string  `json:"host"`
-	Allowed  float64 `json:"allowed"`
-	Rejected float64 `json:"rejected"`
-}
-
-// usage answers what happened to a key.
-func (a *API) usage(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
-	key, err := keyOf(r, who)
-	if err != nil {
-		return err
-	}
-	back, err := ago(r, 5*time.Minute)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(r.Context(), maxAnswer)
-	defer cancel()
-	since := time.Now().Add(-back)
-	hosts, silent := a.History.Series(ctx, key, since)
-	u := Usage{Times: []int64{}, Allowed: []float64{}, Rejected: []float64{}, Hosts: []HostUsage{}, Silent: silent}
-	var all [][]recent.Point
-	for host, points := range hosts {
-		h := HostUsage{Host: host}
-		for _, p := range points {
-			h.Allowed += p.Allowed
-			h.Rejected += p.Reject
-		}
-		u.Hosts, all = append(u.Hosts, h), append(all, points)
-	}
-	slices.SortFunc(u.Hosts, func(a, b HostUsage) int { return strings.Compare(a.Host, b.Host) })
-	next := int64(0)
-	for _, p := range recent.Sum(all...) {
-		if next != 0 && p.Second > next { // nothing happened in between
-			u.add(next, 0, 0)
-			if p.Second > next+1 {
-				u.add(p.Second-1, 0, 0)
-			}
-		}
-		u.add(p.Second, p.Allowed/float64(p.Length), p.Reject/float64(p.Length))
-		next = p.Second + p.Length
-	}
-	return send(w, http.StatusOK, u)
-}
-
-// ago is how long ago r is about.
-func ago(r *http.Request, otherwise time.Duration) (time.Duration, error) {
-	text := r.URL.Query().Get("since")
-	if text == "" {
-		return otherwise, nil
-	}
-	back, err := time.ParseDuration(text)
-	if err != nil || back <= 0 || back > recent.Hour {
-		return 0, refuse(http.StatusBadRequest, "since=%.20q: write how long ago, at most an hour, as in 5m", text)
-	}
-	return back, nil
-}
-
-func (u *Usage) add(second int64, allowed, rejected float64) {
-	u.Times, u.Allowed, u.Rejected = append(u.Times, second), append(u.Allowed, allowed), append(u.Rejected, rejected)
-}
-
 // DryRun is what a text of limits would have done with the last hour.
 type DryRun struct {
-	Outcome
+	versions.Outcome
 
 	// Since is when the members began to remember, at most an hour ago.
 	Since time.Time `json:"since"`
@@ -138,12 +53,12 @@ type DryKey struct {
 const maxDry = 1000
 
 // dryRun answers what a text would have done.
-func (a *API) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
-	text, err := body(w, r)
+func (a *Answers) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	text, err := versions.Body(w, r)
 	if err != nil {
 		return err
 	}
-	s, err := a.parse(text)
+	s, err := versions.Parse(a.Limits, text)
 	if err != nil {
 		return err
 	}
@@ -151,14 +66,14 @@ func (a *API) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Caller
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), 6*maxAnswer)
+	ctx, cancel := context.WithTimeout(r.Context(), 6*reply.MaxWait)
 	defer cancel()
 	old := a.Limits.Current()
 	totals, since, silent := a.History.Totals(ctx)
 	if from := time.Now().Add(-back); since.Before(from) {
 		since = from
 	}
-	d := DryRun{Outcome: Outcome{Rules: len(s.Rules()), Changes: changes(dynamicconfig.Diff(old, s))}, Since: since, Keys: []DryKey{}, Silent: silent}
+	d := DryRun{Outcome: versions.Outcome{Rules: len(s.Rules()), Changes: versions.Changes(dynamicconfig.Diff(old, s))}, Since: since, Keys: []DryKey{}, Silent: silent}
 	for _, t := range totals {
 		was, _ := old.Match(t.Key)
 		rule, ok := s.Match(t.Key)
@@ -191,7 +106,7 @@ func (a *API) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Caller
 	slices.SortFunc(d.Keys, func(a, b DryKey) int {
 		return cmp.Or(cmp.Compare(b.Would-b.Rejected, a.Would-a.Rejected), strings.Compare(a.Key, b.Key))
 	})
-	return send(w, http.StatusOK, d)
+	return reply.JSON(w, http.StatusOK, d)
 }
 
 // same reports whether two rules, which may be nil, limit a key alike.
@@ -211,19 +126,19 @@ type Suggestion struct {
 }
 
 // suggest answers limits with room above what was offered at the peak.
-func (a *API) suggest(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
-	n, err := page(r, 20, 200)
+func (a *Answers) suggest(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	n, err := reply.Page(r, 20, 200)
 	if err != nil {
 		return err
 	}
 	margin := 1.5
 	if text := r.URL.Query().Get("margin"); text != "" {
 		if margin, err = strconv.ParseFloat(text, 64); err != nil || !(margin >= 1 && margin <= 100) {
-			return refuse(http.StatusBadRequest, "margin=%.20q: write how many times the peak, 1 to 100", text)
+			return reply.Refuse(http.StatusBadRequest, "margin=%.20q: write how many times the peak, 1 to 100", text)
 		}
 	}
 	like := r.URL.Query().Get("like")
-	ctx, cancel := context.WithTimeout(r.Context(), 6*maxAnswer)
+	ctx, cancel := context.WithTimeout(r.Context(), 6*reply.MaxWait)
 	defer cancel()
 	totals, since, silent := a.History.Totals(ctx)
 	limits := a.Limits.Current()
@@ -247,7 +162,7 @@ func (a *API) suggest(w http.ResponseWriter, r *http.Request, who *callers.Calle
 		}
 		all = append(all, s)
 	}
-	return send(w, http.StatusOK, map[string]any{"since": since, "suggestions": all, "silent": silent})
+	return reply.JSON(w, http.StatusOK, map[string]any{"since": since, "suggestions": all, "silent": silent})
 }
 
 // round is v with two digits, rounded up, as people write limits.

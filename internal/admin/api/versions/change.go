@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package versions
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/edit"
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/admin/api/events"
+	"github.com/headgate/headgate/internal/admin/api/reply"
+	"github.com/headgate/headgate/internal/daemon/callers"
+)
+
+// put makes a text the newest version.
+func (a *Answers) put(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	text, err := Body(w, r)
+	if err != nil {
+		return err
+	}
+	percent := 100.0
+	if given := r.URL.Query().Get("enforce"); given != "" {
+		if percent, err = strconv.ParseFloat(given, 64); err != nil || !(percent > 0 && percent <= 100) {
+			return reply.Refuse(http.StatusBadRequest, "enforce=%.20q: write a percentage above 0, to 100", given)
+		}
+	}
+	return a.Change(w, r, who, r.URL.Query().Get("message"), func(on history.Version) (string, error) {
+		if percent == 100 {
+			return text, nil
+		}
+		from, err := on.Parse()
+		if err != nil {
+			return "", reply.Refuse(http.StatusConflict, "%s cannot be used by this release: there is nothing to take a step from", on.Name())
+		}
+		to, err := Parse(a.Limits, text)
+		if err != nil {
+			return "", err
+		}
+		return edit.Enforce(from, to, percent)
+	})
+}
+
+// rollback makes an earlier version the newest again.
+func (a *Answers) rollback(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	to, err := reply.Number(r, "to")
+	if err != nil {
+		return err
+	}
+	if to == 0 {
+		return reply.Refuse(http.StatusBadRequest, "say which version, as in ?to=7")
+	}
+	message := r.URL.Query().Get("message")
+	if message == "" {
+		message = fmt.Sprintf("roll back to version %d", to)
+	}
+	return a.Change(w, r, who, message, func(history.Version) (string, error) {
+		v, err := a.Store.Get(r.Context(), to)
+		return v.Text, err
+	})
+}
+
+// Change stores text, which may be made of the newest version, as the next one. r must name the
+// newest version in If-Match, and who must have the right to make each change.
+func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Caller, message string, text func(on history.Version) (string, error)) (err error) {
+	if a.Store == nil {
+		return a.errFile()
+	}
+	author := who.Name()
+	if author == "" {
+		author = "anyone"
+	}
+	var made history.Version
+	defer func() {
+		if err != nil {
+			a.Log.Warn("a change of the limits was refused", "operator", author, "from", r.RemoteAddr, "message", message, "error", err)
+		} else if made.Number > 0 {
+			a.Log.Info("the limits were changed", "operator", author, "from", r.RemoteAddr, "version", made.Number, "message", message)
+			a.Events.Add(events.Event{Kind: "limits-stored", Text: fmt.Sprintf("%s stored version %d: %s", author, made.Number, message)})
+		}
+	}()
+	base, err := baseOf(r)
+	if err != nil {
+		return err
+	}
+	on, err := a.current(r)
+	if err != nil {
+		return err
+	}
+	if on.Number != base {
+		return &history.Conflict{Base: base, Newest: on.Number}
+	}
+	wanted, err := text(on)
+	if err != nil {
+		return err
+	}
+	s, err := Parse(a.Limits, wanted)
+	if err != nil {
+		return err
+	}
+	differs, err := mayChange(who, on, s)
+	if err != nil {
+		return err
+	}
+	done := Outcome{Rules: len(s.Rules()), Changes: Changes(differs)}
+	if r.URL.Query().Has("dry_run") || on.Number > 0 && on.Text == wanted {
+		return reply.JSON(w, http.StatusOK, done)
+	}
+	c := history.Change{Base: base, Text: wanted, Author: author, Message: message}
+	if message == "" {
+		return reply.Refuse(http.StatusBadRequest, "say why, as in ?message=orders: 200/s for the sale")
+	}
+	if _, err := c.Version(time.Now()); err != nil {
+		return reply.Refuse(http.StatusBadRequest, "%v", err)
+	}
+	if made, err = a.Store.Append(r.Context(), c); err != nil {
+		return err
+	}
+	done.Version = made.Number
+	w.Header().Set("ETag", etag(made.Number))
+	return reply.JSON(w, http.StatusCreated, done)
+}
+
+// baseOf is the version that r's author has seen.
+func baseOf(r *http.Request) (int64, error) {
+	field := r.Header.Get("If-Match")
+	if field == "" {
+		return 0, reply.Refuse(http.StatusPreconditionRequired, `name the version that you have seen, as in If-Match: "7", which GET /v1/limits has in its ETag; "0" if there is none`)
+	}
+	n, err := strconv.ParseInt(strings.Trim(field, `"`), 10, 64)
+	if err != nil || n < 0 {
+		return 0, reply.Refuse(http.StatusBadRequest, `If-Match: %.40q is no version: write it as in "7"`, field)
+	}
+	return n, nil
+}
+
+// mayChange is what s changes in a version, if who may do all of it.
+func mayChange(who *callers.Caller, on history.Version, s *dynamicconfig.Snapshot) ([]dynamicconfig.Change, error) {
+	old, err := on.Parse()
+	if err != nil { // the change may be the remedy
+		return nil, who.MayChange("*")
+	}
+	differs := dynamicconfig.Diff(old, s)
+	if len(differs) == 0 {
+		return nil, who.MayChange("*") // only comments and layout, of anything
+	}
+	tidied := endedOverrides(old, differs, time.Now())
+	for _, c := range differs {
+		if tidied[c.Name] && c.Section == "overrides" && len(differs) > len(tidied) {
+			continue
+		}
+		pattern := "*"
+		if (c.Section == "limits" || c.Section == "overrides") && c.Name != "" {
+			pattern = c.Name
+		}
+		if err := who.MayChange(pattern); err != nil {
+			return nil, err
+		}
+	}
+	return differs, nil
+}
+
+// endedOverrides names the overrides that had ended in old, and that differs removes. That
+// changes no limit, and each override that is made removes those of others that have ended. So
+// it needs no right beside another change.
+func endedOverrides(old *dynamicconfig.Snapshot, differs []dynamicconfig.Change, now time.Time) map[string]bool {
+	ended := make(map[string]bool)
+	for _, o := range old.OverrideStates(now) {
+		same := func(c dynamicconfig.Change) bool {
+			return c.Section == "overrides" && c.Kind == dynamicconfig.Removed && c.Name == o.Key
+		}
+		if o.Ended && slices.ContainsFunc(differs, same) {
+			ended[o.Key] = true
+		}
+	}
+	return ended
+}

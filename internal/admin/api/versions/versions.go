@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package versions answers what the limits are and were, and makes new versions of them. It
+// does not know what is used of them.
+package versions
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/admin/api/events"
+	"github.com/headgate/headgate/internal/admin/api/reply"
+	"github.com/headgate/headgate/internal/daemon/callers"
+)
+
+// Version is a version of the limits.
+type Version struct {
+	Number  int64     `json:"version"` // 0: the limits are in a file
+	Name    string    `json:"name,omitempty"`
+	Author  string    `json:"author,omitempty"`
+	Message string    `json:"message,omitempty"`
+	Time    time.Time `json:"time,omitzero"`
+
+	// InForce: this daemon decides by it.
+	InForce bool `json:"in_force"`
+
+	// Fingerprint is history.Version's.
+	Fingerprint string `json:"fingerprint,omitempty"`
+
+	// Text is the whole config file; lists leave it out.
+	Text string `json:"text,omitempty"`
+}
+
+// Change is one difference between two versions.
+type Change struct {
+	Kind    string `json:"kind"`    // added, removed, changed or reordered
+	Section string `json:"section"` // limits, defaults, unmatched, overrides or properties
+	Name    string `json:"name,omitempty"`
+	Text    string `json:"text"` // all of it, for people
+}
+
+// Outcome is what a text changes, or has changed.
+type Outcome struct {
+	// Version is the one that was made; 0 if none was.
+	Version int64 `json:"version,omitempty"`
+
+	// Rules is how many the text has.
+	Rules int `json:"rules"`
+
+	// Changes are against the newest version.
+	Changes []Change `json:"changes"`
+}
+
+// Answers are those about versions. It is safe for concurrent use.
+type Answers struct {
+	// Limits are those in force.
+	Limits *dynamicconfig.Live
+
+	// Store has their versions; nil if they are in a file.
+	Store history.Store
+
+	// Events and Log are told of each change, and Log of each refused one.
+	Events *events.Feed
+	Log    *slog.Logger
+}
+
+// Routes are what a answers.
+func (a *Answers) Routes() map[string]reply.Handler {
+	return map[string]reply.Handler{
+		"GET /v1/limits":                   a.newest,
+		"PUT /v1/limits":                   a.put,
+		"POST /v1/limits/check":            a.check,
+		"POST /v1/limits/rollback":         a.rollback,
+		"GET /v1/limits/history":           a.history,
+		"GET /v1/limits/history/{version}": a.version,
+		"GET /v1/limits/rules":             a.rules,
+		"PUT /v1/limits/rule":              a.putRule,
+		"DELETE /v1/limits/rule":           a.deleteRule,
+	}
+}
+
+// shown is v for an answer.
+func (a *Answers) shown(v history.Version) Version {
+	return Version{
+		Number: v.Number, Author: v.Author, Message: v.Message, Time: v.Time, Fingerprint: v.Fingerprint, Text: v.Text,
+		InForce: v.Fingerprint == a.Limits.Current().Version(),
+	}
+}
+
+// etag is that of a version.
+func etag(number int64) string { return strconv.Quote(strconv.FormatInt(number, 10)) }
+
+// errFile: there is no store.
+func (a *Answers) errFile() error {
+	return reply.Refuse(http.StatusConflict, "the limits of this daemon are those of %s: change them there, or start it with --limits-db", a.Limits.Current().Name())
+}
+
+// current is the newest version with its text; of version 0 if there is none.
+func (a *Answers) current(r *http.Request) (history.Version, error) {
+	newest, err := a.Store.Newest(r.Context())
+	if errors.Is(err, history.ErrEmpty) {
+		return history.Version{Text: "limits: []"}, nil
+	}
+	if err != nil {
+		return newest, err
+	}
+	return a.Store.Get(r.Context(), newest.Number)
+}
+
+// newest answers the newest version.
+func (a *Answers) newest(w http.ResponseWriter, r *http.Request, _ *callers.Caller) error {
+	if a.Store == nil {
+		s := a.Limits.Current()
+		return reply.JSON(w, http.StatusOK, Version{Name: s.Name(), Time: a.Limits.Since(), InForce: true, Text: s.Text()})
+	}
+	v, err := a.current(r)
+	if err != nil {
+		return err
+	}
+	tag := etag(v.Number)
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return reply.JSON(w, http.StatusOK, a.shown(v))
+}
+
+// check answers what a text would change.
+func (a *Answers) check(w http.ResponseWriter, r *http.Request, _ *callers.Caller) error {
+	text, err := Body(w, r)
+	if err != nil {
+		return err
+	}
+	s, err := Parse(a.Limits, text)
+	if err != nil {
+		return err
+	}
+	old := a.Limits.Current()
+	if a.Store != nil {
+		v, err := a.current(r)
+		if err != nil {
+			return err
+		}
+		if old, err = v.Parse(); err != nil {
+			return reply.Refuse(http.StatusConflict, "%s cannot be used by this release: there is nothing to compare with", v.Name())
+		}
+	}
+	return reply.JSON(w, http.StatusOK, Outcome{Rules: len(s.Rules()), Changes: Changes(dynamicconfig.Diff(old, s))})
+}
+
+// Parse is text as limits that this daemon, whose limits are in force, can use.
+func Parse(limits *dynamicconfig.Live, text string) (*dynamicconfig.Snapshot, error) {
+	s, err := dynamicconfig.ParseChecked("limits", []byte(text), limits.Check)
+	if err != nil {
+		return nil, reply.Broken(err)
+	}
+	return s, nil
+}
+
+// Body is the text of limits in r.
+func Body(w http.ResponseWriter, r *http.Request) (string, error) {
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, dynamicconfig.MaxLargeSize))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return "", reply.Refuse(http.StatusRequestEntityTooLarge, "limits have at most %d bytes", dynamicconfig.MaxLargeSize)
+	}
+	if err != nil {
+		return "", reply.Refuse(http.StatusBadRequest, "the body did not arrive: %v", err)
+	}
+	return string(text), nil
+}
+
+// Changes are all, as they are shown.
+func Changes(all []dynamicconfig.Change) []Change {
+	shown := make([]Change, len(all))
+	for i, c := range all {
+		shown[i] = Change{Kind: c.Kind.String(), Section: c.Section, Name: c.Name, Text: c.String()}
+	}
+	return shown
+}
+
+// history answers the versions, the newest first.
+func (a *Answers) history(w http.ResponseWriter, r *http.Request, _ *callers.Caller) error {
+	if a.Store == nil {
+		return a.errFile()
+	}
+	n, err := reply.Page(r, 50, 1000)
+	if err != nil {
+		return err
+	}
+	before, err := reply.Number(r, "before")
+	if err != nil {
+		return err
+	}
+	found, err := a.Store.List(r.Context(), before, n)
+	if err != nil {
+		return err
+	}
+	versions := make([]Version, len(found))
+	for i, v := range found {
+		versions[i] = a.shown(v)
+	}
+	return reply.JSON(w, http.StatusOK, map[string]any{"versions": versions})
+}
+
+// version answers one version, and what it changed.
+func (a *Answers) version(w http.ResponseWriter, r *http.Request, _ *callers.Caller) error {
+	if a.Store == nil {
+		return a.errFile()
+	}
+	n, err := strconv.ParseInt(r.PathValue("version"), 10, 64)
+	if err != nil || n < 1 {
+		return reply.Refuse(http.StatusBadRequest, "%.20q is no version: write its number, as in 7", r.PathValue("version"))
+	}
+	v, err := a.Store.Get(r.Context(), n)
+	if err != nil {
+		return err
+	}
+	whole := struct {
+		Version
+
+		Changes []Change `json:"changes"`
+	}{a.shown(v), []Change{}}
+	before := history.Version{Text: "limits: []"}
+	if n > 1 {
+		before, err = a.Store.Get(r.Context(), n-1)
+	}
+	if err == nil { // else it was pruned
+		old, errOld := before.Parse()
+		s, errNew := v.Parse()
+		if errOld == nil && errNew == nil {
+			whole.Changes = Changes(dynamicconfig.Diff(old, s))
+		}
+	}
+	return reply.JSON(w, http.StatusOK, whole)
+}
+
+// rules answers the rules in force.
+func (a *Answers) rules(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+	n, err := reply.Page(r, 100, 1000)
+	if err != nil {
+		return err
+	}
+	like, after := r.URL.Query().Get("like"), r.URL.Query().Get("after")
+	all, begun := []map[string]any{}, after == ""
+	rules := a.Limits.Current().Rules()
+	for i := range rules {
+		rule := &rules[i]
+		if !begun {
+			begun = rule.Key == after
+			continue
+		}
+		if who.MaySee(rule.Key) && strings.Contains(rule.Key, like) {
+			if len(all) == n {
+				break
+			}
+			all = append(all, maps.Collect(rule.Fields()))
+		}
+	}
+	if !begun {
+		return reply.Refuse(http.StatusNotFound, "after=%.100q: there is no such rule any more: begin again", after)
+	}
+	return reply.JSON(w, http.StatusOK, map[string]any{"rules": all, "in_force": a.Limits.Current().Version()})
+}
