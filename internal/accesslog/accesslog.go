@@ -9,8 +9,8 @@
 //	record.At, key.Of(record) // when the request came, and "GET 10.1.2.3"
 //
 // The formats are combined (Apache, nginx; the shorter common one too), envoy
-// (its default) and json (an object per line). Out of scope: opening files, and
-// what requests mean.
+// (its default), alb (AWS load balancers) and json (an object per line). Out of
+// scope: opening files, and what requests mean.
 package accesslog
 
 import (
@@ -45,7 +45,21 @@ type Format struct {
 var formats = map[string]Format{
 	"combined": {"combined", []string{"ip", "user", "method", "path", "uri", "protocol", "status", "bytes", "header:referer", "header:user-agent"}, combined},
 	"envoy":    {"envoy", []string{"ip", "method", "path", "uri", "protocol", "status", "bytes", "header:user-agent", "header:x-forwarded-for", "header:x-request-id", "header:authority", "upstream"}, envoy},
+	"alb":      {"alb", []string{"ip", "method", "path", "uri", "protocol", "status", "bytes", "header:user-agent", "upstream"}, alb},
 	"json":     {"json", nil, jsonLine},
+}
+
+// Guess returns the name of a format that a line may have; "" if there is none.
+func Guess(line string) string {
+	if strings.HasPrefix(line, "{") {
+		return "json"
+	}
+	for _, name := range slices.Sorted(maps.Keys(formats)) {
+		if _, err := formats[name].Line(line); err == nil {
+			return name
+		}
+	}
+	return ""
 }
 
 // Lookup returns the format of that name.

@@ -12,6 +12,10 @@ import (
 const (
 	combinedLine = `10.1.2.3 - jane doe [10/Oct/2026:13:55:36 -0700] "GET /a%20b?c=d HTTP/1.1" 200 2326 "https://e.org/" "Agent \"x\" 1.0"`
 	envoyLine    = `[2026-04-15T20:17:00.310Z] "POST /api/v1/locations?x=1 HTTP/2" 204 - 154 7 226 100 "10.0.35.28, 10.0.0.1" "nsq2http" "cc21d9b0" "locations" "tcp://10.0.2.1:80"`
+	albLine      = `https 2026-04-15T20:17:00.186641Z app/lb/50dc6c49 [2001:db8::1]:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://e.org:443/a?b HTTP/1.1" "curl/7.46.0" ECDHE TLSv1.2 arn:x "Root=1"`
+	traefikText  = `{"ClientAddr":"10.1.2.3:4711","ClientHost":"10.1.2.3","ClientUsername":"-","DownstreamStatus":200,"RequestMethod":"GET","RequestPath":"/a?b","StartUTC":"2026-04-15T20:17:00.25Z","time":"2026-04-15T20:17:01Z"}`
+	gcpText      = `{"timestamp":"2026-04-15T20:17:00.25Z","httpRequest":{"requestMethod":"GET","requestUrl":"https://e.org/a?b","status":200,"remoteIp":"10.1.2.3"}}`
+	ecsText      = `{"@timestamp":"2026-04-15T20:17:00.25Z","client":{"ip":"10.1.2.3"},"http":{"request":{"method":"GET"},"response":{"status_code":200}},"url":{"path":"/a","original":"/a?b"}}`
 	jsonText     = `{"time":"2026-04-15T20:17:00.5Z","remote_addr":"10.1.2.3","method":"GET","uri":"/a?b","status":200,"http_user_agent":"x","tenant":{"id":7},"request":{"headers":{"X-Api-Key":["k1","k2"]}}}`
 )
 
@@ -40,6 +44,23 @@ func TestFieldsOfEachFormat(t *testing.T) {
 		{"json", `{"ts":1776284220.25,"request":{"remote_ip":"::1"}}`, time.Unix(1776284220, 250e6).UTC(), map[string]string{"{ip}": "::1"}},
 		{"json", `{"start_time":"2026-04-15T20:17:00.250Z","x_forwarded_for":"-","downstream_remote_address":"10.1.2.3:5555"}`, time.Date(2026, 4, 15, 20, 17, 0, 250e6, time.UTC), map[string]string{"{ip}": "10.1.2.3"}},
 		{"json", `{"start_time":"2026-04-15T20:17:00.250Z","x_forwarded_for":null,"downstream_remote_address":"[2001:db8::1]:5555"}`, time.Date(2026, 4, 15, 20, 17, 0, 250e6, time.UTC), map[string]string{"{ip}": "2001:db8::1"}},
+		// Debian's Apache writes the virtual host first.
+		{"combined", `www.e.org:443 10.1.2.3 - jane [10/Oct/2026:13:55:36 +0000] "GET http://e.org/a?b HTTP/1.1" 200 1 "-" "x"`, time.Date(2026, 10, 10, 13, 55, 36, 0, time.UTC), map[string]string{
+			"{ip} {user} {path}": "10.1.2.3 jane /a",
+		}},
+		{"combined", `www.e.org:443 2001:db8::1 - - [10/Oct/2026:13:55:36 +0000] "GET / HTTP/1.1" 200 1`, time.Date(2026, 10, 10, 13, 55, 36, 0, time.UTC), map[string]string{"{ip} {user}": "2001:db8::1 -"}},
+		{"alb", albLine, time.Date(2026, 4, 15, 20, 17, 0, 186641e3, time.UTC), map[string]string{
+			"{ip} {method} {path} {status} {bytes}": "2001:db8::1 GET /a 200 57", "{header:user-agent} {upstream}": "curl/7.46.0 10.0.0.1:80",
+		}},
+		{"json", traefikText, time.Date(2026, 4, 15, 20, 17, 0, 250e6, time.UTC), map[string]string{"{ip} {method} {path} {status} {user}": "10.1.2.3 GET /a 200 -"}},
+		{"json", gcpText, time.Date(2026, 4, 15, 20, 17, 0, 250e6, time.UTC), map[string]string{"{ip} {method} {path} {status}": "10.1.2.3 GET /a 200"}},
+		{"json", ecsText, time.Date(2026, 4, 15, 20, 17, 0, 250e6, time.UTC), map[string]string{"{ip} {method} {path} {uri} {status}": "10.1.2.3 GET /a /a?b 200"}},
+		{"json", `{"ts":1776284220,"request":{"remote_addr":"[2001:db8::1]:5555"}}`, time.Unix(1776284220, 0).UTC(), map[string]string{"{ip}": "2001:db8::1"}},
+		{"json", `{"time":"2026-04-15T20:17:00+0000","request":"GET /a?b HTTP/1.1"}`, time.Date(2026, 4, 15, 20, 17, 0, 0, time.UTC), map[string]string{"{method} {path} {uri}": "GET /a /a?b"}},
+		{"json", `{"time":"2026-04-15 22:17:00.250+0200"}`, time.Date(2026, 4, 15, 20, 17, 0, 250e6, time.UTC), nil},
+		{"json", `{"time":"2026-04-15 20:17:00,250"}`, time.Date(2026, 4, 15, 20, 17, 0, 250e6, time.UTC), nil},
+		{"json", `{"ts":1776284220250000}`, time.Unix(1776284220, 250e6).UTC(), nil},
+		{"json", `{"ts":1776284220250000000}`, time.Unix(1776284220, 250e6).UTC(), nil},
 		{"json", `{"msec":1776284220250}`, time.Unix(1776284220, 250e6).UTC(), map[string]string{"{ip}": "-"}},
 	} {
 		f, err := Lookup(tt.format)
@@ -74,9 +95,14 @@ func TestMistakesSayWhatToWrite(t *testing.T) {
 		{"envoy", combinedLine, "no time in brackets"},
 		{"envoy", jsonText, "format is json"},
 		{"envoy", strings.Replace(envoyLine, "2026-", "26-", 1), "the time is"},
+		{"alb", combinedLine, "alb lines are"},
+		{"alb", strings.Replace(albLine, "2026-", "26-", 1), "the time is"},
 		{"json", "[1]", "no JSON object"},
+		{"json", `{"time":1,"request":"/\x22"}`, "invalid character 'x' in string escape code"},
+		{"json", `{"time":1} {"time":2}`, "more than a JSON object"},
+		{"json", `{"time":1,`, "no whole JSON object"},
 		{"json", "null", "no JSON object"},
-		{"json", "{}", "has no time: name it one of time, timestamp"},
+		{"json", "{}", "time, timestamp, @timestamp"},
 		{"json", `{"time":"today"}`, "RFC 3339"},
 	} {
 		f, err := Lookup(tt.format)
@@ -87,7 +113,7 @@ func TestMistakesSayWhatToWrite(t *testing.T) {
 			t.Errorf("%s, %.60q: err = %v, want %s", tt.format, tt.line, err, tt.want)
 		}
 	}
-	if _, err := Lookup("squid"); err == nil || !strings.Contains(err.Error(), "use combined, envoy, json") {
+	if _, err := Lookup("squid"); err == nil || !strings.Contains(err.Error(), "use alb, combined, envoy, json") {
 		t.Errorf("err = %v", err)
 	}
 	f, err := Lookup("combined")
@@ -101,8 +127,16 @@ func TestMistakesSayWhatToWrite(t *testing.T) {
 	}
 }
 
+func TestTheFormatOfALineIsGuessed(t *testing.T) {
+	for line, want := range map[string]string{combinedLine: "combined", envoyLine: "envoy", albLine: "alb", jsonText: "json", "what": ""} {
+		if got := Guess(line); got != want {
+			t.Errorf("%.40q looks like %q, want %q", line, got, want)
+		}
+	}
+}
+
 func FuzzLine(f *testing.F) {
-	for _, line := range []string{combinedLine, envoyLine, jsonText, `a - - [] "\`, `{"time":1e300}`, `{"ts":-1}`} {
+	for _, line := range []string{combinedLine, envoyLine, albLine, jsonText, `a - - [] "\`, `{"time":1e300}`, `{"ts":-1}`} {
 		f.Add(line)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

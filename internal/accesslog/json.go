@@ -4,7 +4,9 @@ package accesslog
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/netip"
 	"strconv"
@@ -15,13 +17,16 @@ import (
 // others are the names that servers give to a field, in the order in which they
 // are looked for. A dot leads into an object.
 var others = map[string][]string{
-	"time":   {"time", "timestamp", "@timestamp", "ts", "time_iso8601", "start_time", "time_local", "msec"},
-	"ip":     {"ip", "remote_addr", "client_ip", "remote_ip", "request.client_ip", "request.remote_ip", "x_forwarded_for", "downstream_remote_address"},
-	"method": {"method", "request_method", "request.method"},
-	"uri":    {"uri", "request_uri", "url", "request.uri", "path"},
-	"path":   {"path", "uri", "request_uri", "url", "request.uri"},
-	"status": {"status", "status_code", "response_code"},
-	"user":   {"user", "remote_user", "user_id"},
+	"time": {"StartUTC", "time", "timestamp", "@timestamp", "ts", "time_iso8601", "start_time", "time_local", "msec"},
+	"ip": {
+		"ip", "remote_addr", "client_ip", "remote_ip", "request.client_ip", "request.remote_ip", "request.remote_addr", "ClientHost", "client.ip",
+		"source.ip", "httpRequest.remoteIp", "x_forwarded_for", "downstream_remote_address",
+	},
+	"method": {"method", "request_method", "request.method", "RequestMethod", "httpRequest.requestMethod", "http.request.method"},
+	"uri":    {"uri", "request_uri", "url", "request.uri", "RequestPath", "httpRequest.requestUrl", "url.original", "path"},
+	"path":   {"path", "uri", "request_uri", "url", "request.uri", "RequestPath", "httpRequest.requestUrl", "url.path", "url.original"},
+	"status": {"status", "status_code", "response_code", "DownstreamStatus", "httpRequest.status", "http.response.status_code"},
+	"user":   {"user", "remote_user", "user_id", "ClientUsername", "user.name"},
 }
 
 // jsonLine reads an object. Names that servers usually use stand for {ip},
@@ -30,7 +35,18 @@ func jsonLine(line string) (Record, error) {
 	d := json.NewDecoder(strings.NewReader(line))
 	d.UseNumber()
 	var object map[string]any
-	if err := d.Decode(&object); err != nil || object == nil {
+	err := d.Decode(&object)
+	if err == nil && object != nil {
+		if _, more := d.Token(); !errors.Is(more, io.EOF) {
+			return Record{}, fmt.Errorf("%.80q has more than a JSON object: write one per line", line)
+		}
+	}
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return Record{}, fmt.Errorf("%.80q is no whole JSON object: write one per line", line)
+	case err != nil:
+		return Record{}, fmt.Errorf("%.80q is no JSON object (%w): write one per line", line, err)
+	case object == nil:
 		return Record{}, fmt.Errorf("%.80q is no JSON object: write one per line", line)
 	}
 	when, ok := first(object, "time")
@@ -46,14 +62,29 @@ func jsonLine(line string) (Record, error) {
 			return jsonHeader(object, header)
 		}
 		v, ok := first(object, name)
+		if !ok {
+			v, ok = ofRequest(object, name)
+		}
 		switch name {
 		case "path":
-			v, _, _ = strings.Cut(v, "?")
+			v = path(v)
 		case "ip":
 			v = address(v)
 		}
 		return v, ok
 	}}, nil
+}
+
+// ofRequest is a field of a whole request, as nginx's $request is: "GET /a HTTP/1.1".
+func ofRequest(object map[string]any, name string) (string, bool) {
+	request, ok := object["request"].(string)
+	if !ok {
+		return "", false
+	}
+	values := make(map[string]string)
+	requestLine(request, values)
+	v, ok := values[name]
+	return v, ok
 }
 
 // address is the first address of a list, without its port.
@@ -66,17 +97,24 @@ func address(list string) string {
 	return one
 }
 
-// jsonTime reads RFC 3339, the time of combined logs, or seconds or milliseconds
-// since 1970.
+// layouts are those of times. What has no zone is taken for UTC: only the distances
+// between times count.
+var layouts = []string{
+	time.RFC3339Nano, combinedTime, "2006-01-02T15:04:05Z0700", "2006-01-02T15:04:05",
+	"2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05Z0700", "2006-01-02 15:04:05",
+}
+
+// jsonTime reads RFC 3339 and what is much like it, the time of combined logs, or seconds,
+// milliseconds, microseconds or nanoseconds since 1970.
 func jsonTime(text string) (time.Time, error) {
-	if v, err := strconv.ParseFloat(text, 64); err == nil && v > 0 && v < 1e14 {
-		if v > 1e11 {
+	if v, err := strconv.ParseFloat(text, 64); err == nil && v > 0 && v < 1e20 {
+		for v > 1e11 {
 			v /= 1000
 		}
 		whole, part := math.Modf(v)
 		return time.Unix(int64(whole), int64(part*1e9)).UTC(), nil
 	}
-	for _, layout := range []string{time.RFC3339Nano, combinedTime} {
+	for _, layout := range layouts {
 		if at, err := time.Parse(layout, text); err == nil {
 			return at, nil
 		}

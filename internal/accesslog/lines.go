@@ -5,6 +5,7 @@ package accesslog
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"time"
 )
@@ -15,10 +16,16 @@ const combinedTime = "02/Jan/2006:15:04:05 -0700"
 //
 //	10.1.2.3 - user [10/Oct/2026:13:55:36 -0700] "GET /a?b HTTP/1.1" 200 2326 "referer" "user agent"
 //
-// The last two are not in the common format. More fields may follow.
+// The last two are not in the common format. More fields may follow. A name of a virtual
+// host may stand before the address, as in Apache's vhost_combined.
 func combined(line string) (Record, error) {
 	s := splitter{rest: line}
-	ip, _, user, when := s.word(), s.word(), s.until("["), s.bracket()
+	ip, second := s.word(), s.word()
+	if isAddress(second) && !isAddress(ip) {
+		ip = second
+		s.word()
+	}
+	user, when := s.until("["), s.bracket()
 	request, status, bytes := s.quoted(), s.word(), s.word()
 	if s.err != nil {
 		return Record{}, fmt.Errorf("%w in %.80q: combined lines are: ip - user [time] \"request\" status bytes \"referer\" \"user agent\"", s.err, line)
@@ -64,6 +71,35 @@ func envoy(line string) (Record, error) {
 	return record(at, values), nil
 }
 
+// alb reads what AWS application load balancers write:
+//
+//	https 2026-04-15T20:17:00.186641Z app/lb/50dc6c49 10.1.2.3:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://e.org:443/a HTTP/1.1" "agent" …
+func alb(line string) (Record, error) {
+	s := splitter{rest: line}
+	_, when, _, client, target := s.word(), s.word(), s.word(), s.word(), s.word()
+	for range 3 { // how long it took
+		s.word()
+	}
+	status, _, _, sent := s.word(), s.word(), s.word(), s.word()
+	request, agent := s.quoted(), s.quoted()
+	if s.err != nil {
+		return Record{}, fmt.Errorf("%w in %.80q: alb lines are: type time elb client:port target:port, three times, two status codes, two sizes, \"request\" \"user agent\"", s.err, line)
+	}
+	at, err := time.Parse(time.RFC3339Nano, when)
+	if err != nil {
+		return Record{}, fmt.Errorf("the time is %.40q: write it as in 2026-04-15T20:17:00.186641Z", when)
+	}
+	values := map[string]string{"ip": address(client), "status": status, "bytes": sent, "header:user-agent": agent, "upstream": target}
+	requestLine(request, values)
+	return record(at, values), nil
+}
+
+// isAddress reports whether text is an IP address.
+func isAddress(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil
+}
+
 func record(at time.Time, values map[string]string) Record {
 	return Record{At: at, field: func(name string) (string, bool) {
 		v, ok := values[name]
@@ -79,10 +115,20 @@ func requestLine(request string, values map[string]string) {
 		return
 	}
 	values["method"], values["uri"] = parts[0], parts[1]
-	values["path"], _, _ = strings.Cut(parts[1], "?")
+	values["path"] = path(parts[1])
 	if len(parts) > 2 {
 		values["protocol"] = parts[2]
 	}
+}
+
+// path is the path of a URI, or of a whole URL.
+func path(uri string) string {
+	before, _, _ := strings.Cut(uri, "?")
+	if _, after, ok := strings.Cut(before, "://"); ok && !strings.HasPrefix(before, "/") {
+		_, rest, _ := strings.Cut(after, "/")
+		return "/" + rest
+	}
+	return before
 }
 
 // splitter takes a line apart, from the left. The first mistake stays.
