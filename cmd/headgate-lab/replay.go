@@ -43,7 +43,7 @@ docs/replay.md has the formats and the fields of each.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args[0]) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.Format, "format", "combined", "combined (and common), json (an object per line) or envoy")
+	flags.StringVar(&f.Format, "format", "combined", "combined (and common), json (an object per line), envoy or alb")
 	flags.StringVar(&f.Key, "key", "all", "template of the key that a request uses, such as {ip}")
 	flags.IntVar(&f.Hosts, "hosts", 8, "number of hosts")
 	flags.StringVar(&f.By, "by", replay.Client, "how a request's host is chosen: client or random")
@@ -67,12 +67,14 @@ func (f replayFlags) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	defer in.Close()
-	log, err := f.Read(name, in)
+	progress := newProgress(cmd.ErrOrStderr())
+	log, err := f.Read(name, &counting{Reader: in, tell: func(bytes int64) { progress(fmt.Sprintf("reading: %d MB", bytes>>20)) }})
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
 	defer log.Close()
-	report, err := f.Run(cmd.Context(), log, newProgress(cmd.ErrOrStderr(), len(f.Algorithms)))
+	report, err := f.Run(cmd.Context(), log, func(percent int64) { progress(fmt.Sprintf("replaying: %d%%", percent)) })
+	progress("")
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
@@ -83,6 +85,21 @@ func (f replayFlags) run(cmd *cobra.Command, name string) error {
 		return e.Encode(report)
 	}
 	return report.WriteTable(out)
+}
+
+// counting tells how many bytes were read so far.
+type counting struct {
+	io.Reader
+
+	bytes int64
+	tell  func(bytes int64)
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.bytes += int64(n)
+	c.tell(c.bytes)
+	return n, err
 }
 
 // input opens a file; - is stdin.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 	"time"
 
@@ -92,7 +93,9 @@ func (f simulateFlags) run(cmd *cobra.Command, args []string) error {
 		return fmt.Errorf("--plot: %w", err)
 	}
 	jobs := f.jobs(scenarios)
-	results, err := world.Sweep(cmd.Context(), jobs, newProgress(cmd.ErrOrStderr(), len(jobs)))
+	progress := newProgress(cmd.ErrOrStderr())
+	results, err := world.Sweep(cmd.Context(), jobs, func(finished int) { progress(fmt.Sprintf("%d of %d runs", finished, len(jobs))) })
+	progress("")
 	if err != nil {
 		return err
 	}
@@ -207,28 +210,35 @@ func listScenarios(w io.Writer) error {
 	return t.Flush()
 }
 
-// newProgress tells on w how far many runs are, once they take more than two
-// seconds, and then not more often than once a second; on a terminal in one
-// line that it wipes in the end.
-func newProgress(w io.Writer, all int) func(finished int) {
-	began, last := time.Now(), time.Time{}
+// newProgress writes on w how far something is, once it takes more than two seconds: every
+// ten seconds, or on a terminal every second in one line, which "" wipes. The result is safe
+// for concurrent use.
+func newProgress(w io.Writer) func(text string) {
 	file, isFile := w.(*os.File)
-	live := false
+	live, often := false, 10*time.Second
 	if isFile {
 		info, err := file.Stat()
 		live = err == nil && info.Mode()&os.ModeCharDevice != 0
 	}
-	return func(finished int) {
+	if live {
+		often = time.Second
+	}
+	var mu sync.Mutex // protects following fields
+	began, last := time.Now(), time.Time{}
+	return func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+
 		now := time.Now()
 		switch {
-		case live && finished == all:
+		case text == "" && live && !last.IsZero():
 			fmt.Fprint(w, "\r\033[K")
-		case finished == all || now.Sub(began) < 2*time.Second || now.Sub(last) < time.Second:
+		case text == "" || now.Sub(began) < 2*time.Second || now.Sub(last) < often:
 		case live:
-			fmt.Fprintf(w, "\r%d of %d runs\033[K", finished, all)
+			fmt.Fprintf(w, "\r%s\033[K", text)
 			last = now
 		default:
-			fmt.Fprintf(w, "%d of %d runs\n", finished, all)
+			fmt.Fprintln(w, text)
 			last = now
 		}
 	}

@@ -15,8 +15,8 @@ import (
 type candidate struct{ limit, rejected float64 }
 
 // LimitFor returns, for each part in percent, the smallest limit in events/s under
-// which one perfect bucket per key rejects no more than that, to 0.1%. Burst 0 is
-// one second of the limit, and 1 at least.
+// which one perfect bucket per key rejects no more than that, to 0.1%; 0 if none does.
+// Burst 0 is one second of the limit, and 1 at least.
 func (l *Log) LimitFor(ctx context.Context, percents []float64, burst float64) ([]float64, error) {
 	const lowest, highest, wide, narrow = 1e-4, 1e7, 32, 12
 	first, err := l.rejected(ctx, between(lowest, highest, wide), burst)
@@ -25,6 +25,9 @@ func (l *Log) LimitFor(ctx context.Context, percents []float64, burst float64) (
 	}
 	limits := make([]float64, len(percents))
 	for i, percent := range percents {
+		if first[wide-1].rejected > percent {
+			continue
+		}
 		low, high := bracket(first, percent)
 		for high/low > 1.001 && high > low {
 			next, err := l.rejected(ctx, between(low, high, narrow), burst)
@@ -46,7 +49,7 @@ func bracket(all []candidate, percent float64) (low, high float64) {
 			return all[max(i-1, 0)].limit, c.limit
 		}
 	}
-	last := all[len(all)-1].limit
+	last := all[len(all)-1].limit // of a narrow search, which rounding has moved below
 	return last, last
 }
 

@@ -13,6 +13,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/internal/accesslog"
@@ -24,8 +25,10 @@ const (
 	maxKeys   = 50_000
 	maxLine   = 1 << 20
 	maxSecond = 1_000_000 // events with one and the same time
-	// mostBack is how far a line may be before the one above it.
-	mostBack = time.Minute
+	// mostBack is how far a line may be before the one above it, and mostAhead how far
+	// after it: a line of another year would make the replay last for that year.
+	mostBack  = time.Minute
+	mostAhead = 7 * 24 * time.Hour
 )
 
 // Log is an access log, turned into events for hosts. Its rows are in a file
@@ -35,11 +38,14 @@ type Log struct {
 	Events       int64
 	Bad          int64         // lines that were left out
 	WithoutField int64         // events without a field of the key
+	NoClient     int64         // events without a client's address, all of which go to one host
 	Length       time.Duration // from the first event to the last, as the log has it
 	Hosts        int
 
 	file  *os.File
 	speed float64
+	done  atomic.Int64     // rows that were replayed, by all readers together
+	tell  func(rows int64) // nil: nobody wants to know
 }
 
 // rowSize is the size of a row in the file: time, key and host.
@@ -47,8 +53,8 @@ const rowSize = 16
 
 // remedy is what to do about a line that cannot be read.
 func (c Config) remedy(line string) string {
-	if c.Format != "json" && strings.HasPrefix(line, "{") {
-		return "the line looks like JSON: use --format json"
+	if name := accesslog.Guess(line); name != "" && name != c.Format {
+		return fmt.Sprintf("the line looks like %s: use --format %s", name, name)
 	}
 	return "to leave out such lines, use --skip-bad"
 }
@@ -79,44 +85,48 @@ func (c Config) Read(name string, r io.Reader) (*Log, error) {
 	for i := range c.Hosts {
 		w.hosts = append(w.hosts, i)
 	}
-	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 64<<10), maxLine)
-	n, line := 0, ""
+	in := &lines{in: bufio.NewReaderSize(r, maxLine)}
 	var firstBad error
-	for lines.Scan() && err == nil {
-		n++
-		line = strings.TrimRight(lines.Text(), "\r")
-		if strings.TrimSpace(line) == "" {
+	for {
+		var line string
+		if line, err = in.next(); errors.Is(err, io.EOF) {
+			err = w.close()
+			break
+		}
+		if err == nil && strings.TrimSpace(line) == "" {
 			continue
 		}
-		var record accesslog.Record
-		if record, err = format.Line(line); err == nil {
-			if err = w.add(record.At, key.Of(record), client.Of(record)); err == nil && !key.Fits(record) {
-				l.WithoutField++
+		if err != nil && !errors.Is(err, errLong) {
+			if err = fmt.Errorf("read %s: %w", name, err); errors.Is(err, io.ErrUnexpectedEOF) {
+				err = fmt.Errorf("%w: the log is cut off", err)
 			}
+			break
 		}
-		if err != nil && c.SkipBad && !errors.Is(err, errTooMuch) {
-			if l.Bad++; firstBad == nil {
-				firstBad = fmt.Errorf("%s:%d: %w", name, n, err)
+		var record accesslog.Record
+		if err == nil {
+			record, err = format.Line(line)
+		}
+		if err == nil {
+			err = w.add(record.At, key.Of(record), client.Of(record))
+		}
+		if err == nil {
+			l.count(key.Fits(record), w.random || client.Fits(record))
+			continue
+		}
+		err = fmt.Errorf("%s:%d: %w", name, in.n, err)
+		if !c.SkipBad || errors.Is(err, errTooMuch) {
+			if !errors.Is(err, errTooMuch) {
+				err = fmt.Errorf("%w; %s", err, c.remedy(line))
 			}
-			err = nil
+			break
+		}
+		if l.Bad++; firstBad == nil {
+			firstBad = err
 		}
 	}
-	switch {
-	case errors.Is(err, errTooMuch):
-		err = fmt.Errorf("%s:%d: %w", name, n, err)
-	case err != nil:
-		err = fmt.Errorf("%s:%d: %w; %s", name, n, err, c.remedy(line))
-	case errors.Is(lines.Err(), bufio.ErrTooLong):
-		err = fmt.Errorf("%s:%d: a line of more than %d bytes: is this a log?", name, n+1, maxLine)
-	case lines.Err() != nil:
-		err = fmt.Errorf("read %s: %w", name, lines.Err())
-	default:
-		err = w.close()
-		if err == nil && l.Events == 0 {
-			if err = fmt.Errorf("%s: has no events", name); firstBad != nil {
-				err = fmt.Errorf("no line of %s could be read: %w", name, firstBad)
-			}
+	if err == nil && l.Events == 0 {
+		if err = fmt.Errorf("%s: has no events", name); firstBad != nil {
+			err = fmt.Errorf("no line of %s could be read: %w", name, firstBad)
 		}
 	}
 	if err != nil {
@@ -125,6 +135,48 @@ func (c Config) Read(name string, r io.Reader) (*Log, error) {
 	}
 	l.Length = w.last.Sub(w.start)
 	return l, nil
+}
+
+// count counts an event whose line has, or lacks, the fields of the key and the client's
+// address.
+func (l *Log) count(key, client bool) {
+	if !key {
+		l.WithoutField++
+	}
+	if !client && l.Hosts > 1 {
+		l.NoClient++
+	}
+}
+
+// lines reads lines of at most maxLine bytes.
+type lines struct {
+	in *bufio.Reader
+	n  int // of the line that was read last, from 1
+}
+
+var errLong = fmt.Errorf("a line of more than %d bytes: is this a log?", maxLine)
+
+// next returns the next line without its end, and errLong in place of one that is too
+// long. At the end of the log, the error is io.EOF. A last line that is cut off because
+// the log cannot be read to its end is left out.
+func (l *lines) next() (string, error) {
+	text, err := l.in.ReadSlice('\n')
+	long := errors.Is(err, bufio.ErrBufferFull)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		_, err = l.in.ReadSlice('\n')
+	}
+	last := errors.Is(err, io.EOF) && (len(text) > 0 || long)
+	if err != nil && !last {
+		return "", err
+	}
+	if l.n++; long {
+		return "", errLong
+	}
+	line := strings.TrimRight(string(text), "\r\n")
+	if l.n == 1 {
+		line = strings.TrimPrefix(line, "\ufeff")
+	}
+	return line, nil
 }
 
 // plain is r, unpacked if it is packed with gzip, as rotated logs are.
@@ -143,7 +195,8 @@ func (l *Log) Close() {
 }
 
 // writer turns requests into rows. Many logs have times of whole seconds, so it
-// keeps the events of one time, and spreads those of a whole second over it.
+// keeps the events of one time, and spreads those of a whole second over it, as long
+// as no line has a finer time.
 type writer struct {
 	log    *Log
 	out    *bufio.Writer
@@ -151,6 +204,7 @@ type writer struct {
 	hosts  []int
 	chance *rand.Rand
 	random bool
+	fine   bool // times have fractions of a second
 
 	start, last time.Time
 	pending     []pending // at last
@@ -161,11 +215,14 @@ type pending struct{ key, host int32 }
 var errTooMuch = errors.New("is too much")
 
 func (w *writer) add(at time.Time, key, client string) error {
+	w.fine = w.fine || at.Nanosecond() != 0
 	switch {
 	case w.start.IsZero():
 		w.start, w.last = at, at
 	case at.Before(w.last.Add(-mostBack)):
 		return fmt.Errorf("the time %s is more than %s before the line above: sort the log by time", at.Format(time.RFC3339), mostBack)
+	case at.After(w.last.Add(mostAhead)):
+		return fmt.Errorf("the time %s is %d days after the line above: is one of the two times wrong? If nothing happened for so long, replay the parts of the log", at.Format(time.RFC3339), int(at.Sub(w.last).Hours()/24))
 	case at.After(w.last):
 		if err := w.flush(); err != nil {
 			return err
@@ -200,7 +257,7 @@ func (w *writer) add(at time.Time, key, client string) error {
 // flush writes the events of the last time.
 func (w *writer) flush() error {
 	from, width := w.last.Sub(w.start), time.Duration(0)
-	if w.last.Nanosecond() == 0 {
+	if !w.fine {
 		width = time.Second
 	}
 	var row [rowSize]byte
@@ -227,8 +284,15 @@ func (w *writer) close() error {
 
 // rows reads the rows, from the first on. Several may read at the same time.
 func (l *Log) rows() traffic.RowReader {
+	const often = 1 << 14
 	in := bufio.NewReaderSize(io.NewSectionReader(l.file, 0, l.Events*rowSize), 64<<10)
+	n := 0
 	return func() (traffic.TraceRow, bool, error) {
+		if n++; n%often == 0 {
+			if rows := l.done.Add(often); l.tell != nil {
+				l.tell(rows)
+			}
+		}
 		var row [rowSize]byte
 		switch _, err := io.ReadFull(in, row[:]); {
 		case errors.Is(err, io.EOF):

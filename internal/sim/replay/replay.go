@@ -114,11 +114,13 @@ type Report struct {
 	LogSeconds   float64  `json:"log_seconds"`
 	BadLines     int64    `json:"bad_lines"`
 	WithoutField int64    `json:"events_without_key_field"`
+	NoClient     int64    `json:"events_without_client"` // all of which went to one host
 	Lines        []Line   `json:"algorithms"`
 	Limits       []Choice `json:"limits"`
 }
 
-// Choice is a limit under which one perfect bucket per key rejects a part.
+// Choice is a limit under which one perfect bucket per key rejects a part. It is 0 if none
+// does, because more events than the burst come at once.
 type Choice struct {
 	RejectedPct float64 `json:"rejected_pct"`
 	Limit       float64 `json:"limit_per_s"`
@@ -127,8 +129,9 @@ type Choice struct {
 // percents are those that limits are looked for.
 var percents = []float64{0.1, 1, 5}
 
-// Run replays a log with each algorithm.
-func (c Config) Run(ctx context.Context, l *Log, done func(finished int)) (*Report, error) {
+// Run replays a log with each algorithm. Now and then it tells how many percent of that
+// are done; tell must be safe for concurrent use, or nil.
+func (c Config) Run(ctx context.Context, l *Log, tell func(percent int64)) (*Report, error) {
 	limits, err := c.limits(len(l.Keys))
 	if err != nil {
 		return nil, err
@@ -138,11 +141,14 @@ func (c Config) Run(ctx context.Context, l *Log, done func(finished int)) (*Repo
 	for _, a := range c.Algorithms {
 		jobs = append(jobs, world.Job{Scenario: sc, Options: world.Options{Algorithm: a, Seed: c.Seed, Lean: true}})
 	}
-	results, err := world.Sweep(ctx, jobs, done)
+	if tell != nil {
+		l.tell = func(rows int64) { tell(min(100*rows/max(l.Events*int64(len(jobs)), 1), 100)) }
+	}
+	results, err := world.Sweep(ctx, jobs, nil)
 	if err != nil {
 		return nil, err
 	}
-	r := &Report{Events: l.Events, Keys: len(l.Keys), LogSeconds: l.Length.Seconds(), BadLines: l.Bad, WithoutField: l.WithoutField}
+	r := &Report{Events: l.Events, Keys: len(l.Keys), LogSeconds: l.Length.Seconds(), BadLines: l.Bad, WithoutField: l.WithoutField, NoClient: l.NoClient}
 	r.Lines = append(r.Lines, oneBucket(results[0]))
 	for i, result := range results {
 		r.Lines = append(r.Lines, lineOf(c.Algorithms[i], result))

@@ -73,6 +73,61 @@ func TestRequestsOfASecondAreSpreadOverIt(t *testing.T) {
 	}
 }
 
+// A log with milliseconds has a line at a whole second now and then.
+func TestFineTimesAreKept(t *testing.T) {
+	c := base
+	c.Format = "json"
+	var b strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&b, "{\"ip\":\"a\",\"time\":%d.%d}\n", 1776284220+i/10, i%10)
+	}
+	l := read(t, c, b.String())
+	for i, row := range rowsOf(t, l) {
+		if d := row.At - time.Duration(i)*100*time.Millisecond; d.Abs() > time.Millisecond {
+			t.Errorf("row %d comes at %s", i, row.At)
+		}
+	}
+	// Ten in a second are what 10/s admit, one by one.
+	limits, err := l.LimitFor(t.Context(), []float64{0.1}, 1)
+	if err != nil || limits[0] < 9.5 || limits[0] > 10.5 {
+		t.Errorf("limits %v, want 10/s: %v", limits, err)
+	}
+}
+
+func TestNoLimitAdmitsMoreAtOnceThanTheBurst(t *testing.T) {
+	c := base
+	c.Format = "json"
+	l := read(t, c, strings.Repeat("{\"ip\":\"a\",\"time\":1776284220.5}\n", 10))
+	limits, err := l.LimitFor(t.Context(), []float64{0.1, 95}, 1)
+	if err != nil || limits[0] != 0 || limits[1] == 0 {
+		t.Errorf("limits %v of ten at once with a burst of 1: %v", limits, err)
+	}
+	if text := limitOf(Choice{Limit: limits[0]}); !strings.HasPrefix(text, "none") {
+		t.Errorf("the table shows %s", text)
+	}
+	if text := limitOf(Choice{Limit: 12345.6}); text != "12346/s" {
+		t.Errorf("the table shows %s", text)
+	}
+}
+
+func TestRequestsWithoutAClientAreCounted(t *testing.T) {
+	c := base
+	c.Format, c.Key = "json", "all"
+	const text = `{"time":1776284220}` + "\n" + `{"time":1776284221,"ip":"10.0.0.1"}`
+	l := read(t, c, text)
+	if l.NoClient != 1 {
+		t.Errorf("%d of 2 requests have no client", l.NoClient)
+	}
+	var table strings.Builder
+	if err := (&Report{NoClient: 1}).WriteTable(&table); err != nil || !strings.Contains(table.String(), "--by random") {
+		t.Errorf("the table says nothing of it: %s", &table)
+	}
+	c.By = Random
+	if l := read(t, c, text); l.NoClient != 0 {
+		t.Errorf("a client is missed, where none is needed")
+	}
+}
+
 func TestRandomUsesAllHosts(t *testing.T) {
 	c := base
 	c.By = Random
@@ -99,8 +154,8 @@ func TestALogMayBePacked(t *testing.T) {
 	if l := read(t, base, packed.String()); l.Events != 2 {
 		t.Errorf("%d events of 2", l.Events)
 	}
-	if _, err := base.Read("a.log.gz", strings.NewReader(packed.String()[:packed.Len()/2])); err == nil {
-		t.Error("half of a packed log is read without an error")
+	if _, err := base.Read("a.log.gz", strings.NewReader(packed.String()[:packed.Len()-4])); err == nil || !strings.Contains(err.Error(), "the log is cut off") {
+		t.Errorf("of a packed log without its end: %v", err)
 	}
 }
 
@@ -115,10 +170,12 @@ func TestRequestsWithoutAFieldOfTheKeyAreCounted(t *testing.T) {
 
 func TestMistakesNameTheLine(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                    "a.log: has no events",
-		line("a", 0) + "what\n":               "a.log:2: ",
-		line("a", 200) + line("a", 100):       "a.log:2: the time 2026-11-22T10:01:40Z is more than 1m0s before the line above: sort the log",
-		strings.Repeat("x", maxLine+1):        "a.log:1: a line of more than",
+		"":                              "a.log: has no events",
+		line("a", 0) + "what\n":         "a.log:2: ",
+		line("a", 200) + line("a", 100): "a.log:2: the time 2026-11-22T10:01:40Z is more than 1m0s before the line above: sort the log",
+		strings.Repeat("x", maxLine+1):  "a.log:1: a line of more than",
+		line("a", 0) + strings.Replace(line("a", 1), "2026", "2036", 1): "a.log:2: the time 2036-11-22T10:00:01Z is 3653 days after the line above",
+		`{"time": 1}` + "\n":                  "looks like json: use --format json",
 		line("a", 0) + "\n\n" + "[x] \"y\"\n": "a.log:4: ",
 	} {
 		if _, err := base.Read("a.log", strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -129,6 +186,12 @@ func TestMistakesNameTheLine(t *testing.T) {
 	lenient.SkipBad = true
 	if l := read(t, lenient, line("a", 0)+"what\n"+line("a", 1)); l.Bad != 1 || l.Events != 2 {
 		t.Errorf("%+v", l)
+	}
+	if l := read(t, lenient, line("a", 0)+strings.Repeat("x", 3*maxLine)+"\n"+line("b", 1)+strings.Replace(line("a", 2), "2026", "2036", 1)+line("a", 3)); l.Bad != 2 || l.Events != 3 {
+		t.Errorf("with a long line, and one of another year: %+v", l)
+	}
+	if l := read(t, base, "\ufeff"+line("a", 0)+strings.TrimSuffix(line("a", 1), "\n")+"\r"); l.Keys[0] != "a" || l.Events != 2 {
+		t.Errorf("with a byte order mark: %+v", l)
 	}
 	if _, err := lenient.Read("a.log", strings.NewReader("what\n")); err == nil || !strings.Contains(err.Error(), "no line of a.log could be read: a.log:1: ") {
 		t.Errorf("of bad lines only: %v", err)

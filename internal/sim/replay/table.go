@@ -24,6 +24,9 @@ func (r *Report) WriteTable(w io.Writer) error {
 	if r.WithoutField > 0 {
 		fmt.Fprintf(w, "; %d have no value for a field of --key and share a limit", r.WithoutField)
 	}
+	if r.NoClient > 0 {
+		fmt.Fprintf(w, "; %d have no client address ({ip}) and all go to one host: --by random spreads them", r.NoClient)
+	}
 	fmt.Fprint(w, "\n\n")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "algorithm\trejected %\tfalse rejects %\tover %\tkeys rejected\treports /host/s\tasks /host/s\twaited %\tp99 ms")
@@ -39,9 +42,20 @@ func (r *Report) WriteTable(w io.Writer) error {
 		if i == 0 {
 			fmt.Fprint(t, "\none bucket rejects\twith a limit of\n")
 		}
-		fmt.Fprintf(t, "%g%%\t%.3g/s\n", c.RejectedPct, c.Limit)
+		fmt.Fprintf(t, "%g%%\t%s\n", c.RejectedPct, limitOf(c))
 	}
 	return t.Flush()
+}
+
+// limitOf is a limit as limits are written, with three digits at least.
+func limitOf(c Choice) string {
+	switch {
+	case c.Limit == 0:
+		return "none: more than the burst come at once"
+	case c.Limit >= 100:
+		return fmt.Sprintf("%.0f/s", c.Limit)
+	}
+	return fmt.Sprintf("%.3g/s", c.Limit)
 }
 
 // keyOf is a key that limits can have: not too long, and without signs that
