@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/internal/admin/api/busiest"
 	"github.com/headgate/headgate/internal/admin/api/events"
 	"github.com/headgate/headgate/internal/admin/api/keys"
+	"github.com/headgate/headgate/internal/admin/api/large"
 	"github.com/headgate/headgate/internal/admin/api/lasthour"
 	"github.com/headgate/headgate/internal/admin/api/migrate"
 	"github.com/headgate/headgate/internal/admin/api/reply"
@@ -61,12 +62,13 @@ type Options struct {
 type API struct {
 	mux   *http.ServeMux
 	gate  *access.Gate
+	turn  large.Turn
 	cross *http.CrossOriginProtection
 }
 
 // New returns the API of o.
 func New(o Options) *API {
-	a := &API{mux: http.NewServeMux(), gate: access.New(o.Operators, o.Log), cross: http.NewCrossOriginProtection()}
+	a := &API{mux: http.NewServeMux(), gate: access.New(o.Operators, o.Log), turn: large.New(), cross: http.NewCrossOriginProtection()}
 	texts := &versions.Answers{Limits: o.Limits, Store: o.Store, Events: o.Events, Log: o.Log}
 	for _, routes := range []map[string]reply.Handler{
 		texts.Routes(),
@@ -89,7 +91,7 @@ func New(o Options) *API {
 	a.mux.HandleFunc("POST /v1/login", a.gate.Login)
 	a.mux.HandleFunc("POST /v1/logout", a.gate.Logout)
 	a.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
-		reply.Fail(w, r, reply.Refuse(http.StatusNotFound, "there is nothing at %s %.100q: look at /v1/openapi.json for what there is", r.Method, r.URL.Path))
+		reply.Fail(w, reply.Refuse(http.StatusNotFound, "there is nothing at %s %.100q: look at /v1/openapi.json for what there is", r.Method, r.URL.Path))
 	})
 	return a
 }
@@ -99,12 +101,22 @@ func (a *API) handle(pattern string, answer reply.Handler) {
 	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		who, err := a.gate.Who(r)
 		if err == nil {
-			err = answer(w, r, who)
+			err = a.inTurn(w, r, who, answer)
 		}
 		if err != nil {
-			reply.Fail(w, r, err)
+			reply.Fail(w, err)
 		}
 	})
+}
+
+// inTurn answers a request with a large body after those before it.
+func (a *API) inTurn(w http.ResponseWriter, r *http.Request, who *callers.Caller, answer reply.Handler) error {
+	done, err := a.turn.Wait(w, r)
+	if err != nil {
+		return err
+	}
+	defer done()
+	return answer(w, r, who)
 }
 
 // ServeHTTP implements http.Handler.
@@ -113,7 +125,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	if err := a.cross.Check(r); err != nil {
-		reply.Fail(w, r, reply.Refuse(http.StatusForbidden, "a page of another site had a browser send this: open the page of this daemon"))
+		reply.Fail(w, reply.Refuse(http.StatusForbidden, "a page of another site had a browser send this: open the page of this daemon"))
 		return
 	}
 	a.mux.ServeHTTP(w, r)

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -28,6 +29,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/sql/sqlite"
 	"github.com/headgate/headgate/internal/admin/api/events"
 	"github.com/headgate/headgate/internal/admin/api/keys"
+	"github.com/headgate/headgate/internal/admin/api/large"
 	"github.com/headgate/headgate/internal/admin/api/migrate"
 	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/internal/admin/api/versions"
@@ -507,6 +509,78 @@ func TestEditorsRace(t *testing.T) {
 			t.Errorf("version %d: %s", versions[i].Number, versions[i].Message)
 		}
 		next[editor]++
+	}
+}
+
+// slowBody is a body that says when it is begun to be read, and goes on when rest is closed.
+type slowBody struct {
+	begun chan<- struct{}
+	rest  <-chan struct{}
+	text  io.Reader
+}
+
+func (b *slowBody) Read(p []byte) (int, error) {
+	if b.begun != nil {
+		b.begun <- struct{}{}
+		b.begun = nil
+		<-b.rest
+	}
+	return b.text.Read(p)
+}
+
+// Texts of limits take many times their size in memory while they are looked at, so one large one
+// is read at a time, however many an operator sends at once; and small ones do not wait for it.
+func TestOneLargeTextIsReadAtATime(t *testing.T) {
+	s := start(t, rights)
+	const senders = 20
+	begun, rest, answered := make(chan struct{}, senders), make(chan struct{}), make(chan int)
+	for i := range senders {
+		length := int64(-1) // of a body that is sent in chunks
+		if i%2 == 0 {
+			length = large.Small + 1
+		}
+		go func() {
+			r := httptest.NewRequestWithContext(t.Context(), "POST", "/v1/limits/check", &slowBody{begun, rest, strings.NewReader("limits: []")})
+			r.Header.Set("Authorization", "Bearer reader-token")
+			r.ContentLength = length
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, r)
+			answered <- w.Code
+		}()
+	}
+	<-begun
+	s.must(t, 200, "changes", "POST", "/v1/limits/check", "limits: []")
+	if n := len(begun); n > 0 {
+		t.Errorf("%d more are read meanwhile", n)
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	late := httptest.NewRequestWithContext(gone, "POST", "/", http.NoBody)
+	late.ContentLength = large.Small + 1
+	if _, err := s.turn.Wait(httptest.NewRecorder(), late); err == nil {
+		t.Error("two are read at once, or one that nobody waits for")
+	}
+	close(rest)
+	for range senders {
+		if status := <-answered; status != 200 {
+			t.Error(status)
+		}
+	}
+}
+
+// A change whose text is too slow to arrive is refused, and its sender is told: net/http ends the
+// context of such a request, and answers 200 with nothing if nobody else answers.
+func TestAChangeThatDoesNotArriveIsNotAnsweredAsDone(t *testing.T) {
+	s := start(t, rights)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := httptest.NewRequestWithContext(ctx, "PUT", "/v1/limits?message=slow", iotest.ErrReader(os.ErrDeadlineExceeded))
+	r.ContentLength = 10
+	r.Header.Set("Authorization", "Bearer root-token")
+	r.Header.Set("If-Match", `"0"`)
+	w := httptest.NewRecorder()
+	if s.ServeHTTP(w, r); w.Code != http.StatusBadRequest || !strings.Contains(w.Body.String(), "did not arrive") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 

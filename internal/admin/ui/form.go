@@ -16,17 +16,26 @@ const (
 	maxLogin = 64 << 10
 )
 
-// form reads the form that r sends, if it sends one. Nothing of it is read before the API knows
-// who sends it: strangers must not fill the daemon's memory, or its disk.
-func (u *UI) form(w http.ResponseWriter, r *http.Request) error {
+// answer reads the form that r sends, if it sends one, and answers with f. Nothing of a form is
+// read before the API knows who sends it: strangers must not fill the daemon's memory, or its
+// disk. One large form is answered at a time.
+func (u *UI) answer(w http.ResponseWriter, r *http.Request, f page) error {
 	if r.Method != http.MethodPost {
-		return nil
+		return f(w, r)
 	}
 	var who api.Me
 	if err := u.ask(r, http.MethodGet, "/v1/me", "", &who); err != nil {
 		return err
 	}
-	return read(w, r, maxForm)
+	done, err := u.turn.Wait(w, r)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if err := read(w, r, maxForm); err != nil {
+		return err
+	}
+	return f(w, r)
 }
 
 // read reads the form that r sends, of most bytes. It reads no files: the standard library

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/large"
 )
 
 //go:embed static
@@ -33,6 +34,7 @@ type UI struct {
 	mux   *http.ServeMux
 	pages *template.Template
 	files map[string]file // by path
+	turn  large.Turn
 }
 
 // file is a file of static.
@@ -41,9 +43,9 @@ type file struct {
 	kind string // its type
 }
 
-// New returns the pages of the daemon called host, which asks api.
-func New(api http.Handler, host string) *UI {
-	u := &UI{api: api, host: host, mux: http.NewServeMux(), files: make(map[string]file)}
+// New returns the pages of the daemon called host, which ask the API a.
+func New(a http.Handler, host string) *UI {
+	u := &UI{api: a, host: host, mux: http.NewServeMux(), files: make(map[string]file), turn: large.New()}
 	names := make(map[string]string) // of files, with what changes when they do
 	u.load(names)
 	u.pages = template.Must(template.New("").Funcs(functions(names)).ParseFS(templates, "pages/*.html"))
@@ -64,11 +66,7 @@ func New(api http.Handler, host string) *UI {
 		"POST /limits/rollback": u.rollback,
 	} {
 		u.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			err := u.form(w, r)
-			if err == nil {
-				err = f(w, r)
-			}
-			if err != nil {
+			if err := u.answer(w, r, f); err != nil {
 				u.fail(w, r, err)
 			}
 		})

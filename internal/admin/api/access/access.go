@@ -106,11 +106,11 @@ func (g *Gate) Login(w http.ResponseWriter, r *http.Request) {
 		Token string `json:"token"`
 	}
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 2*maxToken)).Decode(&asked); err != nil || asked.Token == "" || len(asked.Token) > maxToken {
-		reply.Fail(w, r, reply.Refuse(http.StatusBadRequest, `send {"token": "…"}`))
+		reply.Fail(w, reply.Refuse(http.StatusBadRequest, `send {"token": "…"}`))
 		return
 	}
 	if !g.logins.mayTry(r) {
-		reply.Fail(w, r, tooMany)
+		reply.Fail(w, tooMany)
 		return
 	}
 	who, err := g.operators().Who(callers.Proof{Token: asked.Token})
@@ -120,7 +120,7 @@ func (g *Gate) Login(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		g.logins.failed(r)
 		g.log.Warn("a login failed", "from", r.RemoteAddr, "error", err)
-		reply.Fail(w, r, reply.Refuse(http.StatusUnauthorized, "%v", err))
+		reply.Fail(w, reply.Refuse(http.StatusUnauthorized, "%v", err))
 		return
 	}
 	g.log.Info("an operator logged in", "operator", who.Name(), "from", r.RemoteAddr)

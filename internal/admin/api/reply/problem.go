@@ -89,12 +89,11 @@ func mistakes(err error) (all []Mistake) {
 	return []Mistake{{Message: err.Error()}}
 }
 
-// Fail answers that r was not done because of err.
-func Fail(w http.ResponseWriter, r *http.Request, err error) {
+// Fail answers that a request was not done because of err. It answers also when the context of
+// the request has ended: one that is too slow to arrive ends its context, and its sender reads the
+// answer.
+func Fail(w http.ResponseWriter, err error) {
 	p := problemOf(err)
-	if r.Context().Err() != nil {
-		return // nobody reads it
-	}
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
 	}
