@@ -71,7 +71,7 @@ func Diff(old, new *Snapshot) []Change {
 		return nil
 	}
 	var changes []Change
-	if fields := diffFields(old.content.Properties.Fields(), new.content.Properties.Fields()); len(fields) > 0 {
+	if fields := diffFields(defaultFields(old), defaultFields(new)); len(fields) > 0 {
 		changes = append(changes, Change{Kind: Changed, Section: "defaults", Fields: fields})
 	}
 	if fields := diffFields(unmatchedFields(old), unmatchedFields(new)); len(fields) > 0 {
@@ -159,6 +159,21 @@ func diffOverrides(old, new []Override) (changes []Change) {
 		}
 	}
 	return changes
+}
+
+// defaultFields are the cluster's own settings, and whether keys without a rule are private: rules
+// have the other defaults themselves.
+func defaultFields(s *Snapshot) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for name, v := range s.content.Properties.Fields() {
+			if !yield(name, v) {
+				return
+			}
+		}
+		if s.content.Private {
+			yield("private", true)
+		}
+	}
 }
 
 // unmatchedFields are what happens to unmatched keys, as "action", and their

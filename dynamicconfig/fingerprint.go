@@ -36,6 +36,9 @@ func fingerprint(c *build.Content) string {
 		o := &c.Overrides[i]
 		fmt.Fprintf(h, "%q %v %q %d %q %q\n", o.Key, o.All, o.Amount(), o.Until.UnixNano(), o.Author, o.Reason)
 	}
+	if c.Private { // nothing otherwise, as earlier versions of headgate
+		fmt.Fprintln(h, "private")
+	}
 	return hex.EncodeToString(h.Sum(nil)[:6])
 }
 

@@ -45,3 +45,41 @@ limits:
 		t.Errorf("one exact key is private: %v", err)
 	}
 }
+
+// Whether keys without a rule are private is part of the limits: a change of that alone is a
+// change, which a Live takes, a diff shows, and a copy of the limits keeps.
+func TestPrivateDefaultsAreAChangeOfTheirOwn(t *testing.T) {
+	for _, rules := range []string{
+		"limits: []\n",
+		"limits:\n  - {key: 'a*', limit: 1/s, private: true}\n",
+		"limits:\n  - {key: 'a*', limit: 1/s, private: false}\n  - {key: b, limit: 1/s, private: false}\nunmatched: deny\n",
+		"limits:\n  - {key: b, limit: 1/s}\n",
+		"limits:\n  - {key: 'a*', limit: 1/s}\nunmatched: {limit: 1/s, private: false}\n",
+	} {
+		open, private := mustParse(t, rules), mustParse(t, "defaults: {private: true}\n"+rules)
+		if open.Version() == private.Version() {
+			t.Errorf("%s: both have the version %s", rules, open.Version())
+		}
+		for i, both := range [][2]*Snapshot{{open, private}, {private, open}} {
+			if shown := list(Diff(both[0], both[1]), 9, "; "); !strings.Contains(shown, []string{"defaults: private unset → true", "defaults: private true → unset"}[i]) {
+				t.Errorf("%s: the diff is %q", rules, shown)
+			}
+		}
+		live := NewLive(open)
+		if err := live.Set(private); err != nil || live.Current().Version() != private.Version() {
+			t.Errorf("%s: the defaults are not in force: %v", rules, err)
+		}
+		for _, s := range []*Snapshot{open, private} {
+			again, err := Parse("again", s.YAML())
+			if err != nil || again.Version() != s.Version() {
+				t.Errorf("what is written is not the same: %v in\n%s", err, s.YAML())
+				continue
+			}
+			for _, key := range []string{"abc", "b", "none"} {
+				if a, b := s.Shown(key), again.Shown(key); a != b {
+					t.Errorf("%s: %s is shown as %s, and of what was written as %s", rules, key, a, b)
+				}
+			}
+		}
+	}
+}

@@ -16,18 +16,18 @@ func (s *Snapshot) YAML() []byte {
 	s = s.Stated()
 	w := new(render.Writer)
 	w.WriteString("defaults:\n")
-	w.Fields("  ", "  ", s.content.Properties.Fields())
+	w.Fields("  ", "  ", defaultFields(s))
 	if len(s.content.Rules) == 0 {
 		w.WriteString("limits: []\n")
 	} else {
 		w.WriteString("limits:\n")
 	}
 	for i := range s.content.Rules {
-		w.Fields("  - ", "    ", s.content.Rules[i].Fields())
+		w.Fields("  - ", "    ", s.fieldsOf(&s.content.Rules[i]))
 	}
 	if u := s.content.UnmatchedRule; u != nil {
 		w.WriteString("unmatched:\n")
-		w.Fields("  ", "  ", withoutKey(u.Fields()))
+		w.Fields("  ", "  ", withoutKey(s.fieldsOf(u)))
 	} else {
 		fmt.Fprintf(w, "unmatched: %s\n", s.content.Unmatched)
 	}
@@ -42,6 +42,21 @@ func (s *Snapshot) YAML() []byte {
 		}
 	}
 	return []byte(w.String())
+}
+
+// fieldsOf are r's fields as a file has them below the defaults of s: a rule for one exact key is
+// private by the defaults alone, and one that is not private says so where the defaults are.
+func (s *Snapshot) fieldsOf(r *Rule) iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		for name, v := range r.Fields() {
+			if (name != "private" || r.IsGlob()) && !yield(name, v) {
+				return
+			}
+		}
+		if s.content.Private && !r.Private {
+			yield("private", false)
+		}
+	}
 }
 
 // OverridesYAML is the section of a config file that has these overrides.

@@ -391,6 +391,23 @@ func overridden(key string) string {
 
 // headgate limits override removes overrides that have ended, those of others too. That may not
 // keep an operator from an override of a rule of their own.
+// The one key whose name is that of the bucket of a shared rule is no way to all keys of the rule,
+// for an operator who may change keys of one more letter only.
+func TestAnOverrideOfASharedBucketTakesTheRightToItsRule(t *testing.T) {
+	s := start(t, `callers: [{name: letters, tokens: ["`+callers.Hash("letters-token")+`"], see: ["*"], change: ["batch:?"]},
+  {name: root, tokens: ["`+callers.Hash("root-token")+`"], see: ["*"], change: ["*"]}]`)
+	const shared = "limits:\n  - {key: 'batch:*', limit: 50/s, algorithm: even, shared: true}\n"
+	s.must(t, 201, "", "PUT", "/v1/limits?message=first", shared, "If-Match", `"0"`)
+	for key, want := range map[string]int{`batch:\*`: 403, "batch:*": 403, "batch:a": 200} {
+		for _, limit := range []string{"1000x", "bypass"} {
+			text := shared + fmt.Sprintf("overrides:\n  - {key: '%s', limit: %s, until: 2099-01-01T00:00:00Z, author: ada, reason: r}\n", key, limit)
+			if status, answer, _ := s.ask(t, "letters-token", "PUT", "/v1/limits?dry_run", text, "If-Match", `"1"`); status != want {
+				t.Errorf("%s, %s: %d %s", key, limit, status, answer)
+			}
+		}
+	}
+}
+
 func TestAnEndedOverrideOfOthersIsRemovedByWhoeverMakesAChange(t *testing.T) {
 	s := start(t, rights)
 	ended := strings.Replace(overridden("billing:*"), "2099-", "2020-", 1)

@@ -158,11 +158,31 @@ func mayChange(who *callers.Caller, on history.Version, s *dynamicconfig.Snapsho
 		if (c.Section == "limits" || c.Section == "overrides") && c.Name != "" {
 			pattern = c.Name
 		}
+		if c.Section == "overrides" {
+			pattern = overrides(pattern, old, s)
+		}
 		if err := who.MayChange(pattern); err != nil {
 			return nil, err
 		}
 	}
 	return differs, nil
+}
+
+// overrides is the pattern of the keys that an override of key changes: its own, or, where one key
+// has the name of the bucket of a shared rule, all keys of that rule.
+func overrides(key string, in ...*dynamicconfig.Snapshot) string {
+	one, err := dynamicconfig.CompileGlob(key)
+	if err != nil || (&dynamicconfig.Rule{Key: key}).IsGlob() {
+		return key
+	}
+	for _, s := range in {
+		for _, rule := range s.Rules() {
+			if rule.Shared && one.Match(rule.Key) {
+				return rule.Key
+			}
+		}
+	}
+	return key
 }
 
 // endedOverrides names the overrides that had ended in old, and that differs removes. That
