@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/cmd/headgate/internal/runtest"
 	"github.com/headgate/headgate/internal/admin/api/events"
 	"github.com/headgate/headgate/internal/admin/api/versions"
 	"github.com/headgate/headgate/internal/daemon/callers"
@@ -28,8 +29,8 @@ const operatorToken = "hg_operator"
 // with that operator's token.
 func operatorsFile(t *testing.T) (file, token string) {
 	t.Helper()
-	return written(t, "operators.yaml", `callers: [{name: ada, tokens: ["`+callers.Hash(operatorToken)+`"], see: ["*"], change: ["*"]}]`),
-		written(t, "token", operatorToken+"\n")
+	return runtest.File(t, "operators.yaml", `callers: [{name: ada, tokens: ["`+callers.Hash(operatorToken)+`"], see: ["*"], change: ["*"]}]`),
+		runtest.File(t, "token", operatorToken+"\n")
 }
 
 // Changes that are made through one of five daemons reach all, in the time that docs/operators.md
@@ -39,7 +40,7 @@ func TestChangesReachFiveDaemons(t *testing.T) {
 	db := t.TempDir()
 	file, token := operatorsFile(t)
 	limits := func(i int) string {
-		return written(t, "limits.yaml", fmt.Sprintf("limits:\n  - {key: \"k*\", limit: %d/s, algorithm: exact}\n", 100+i))
+		return runtest.File(t, "limits.yaml", fmt.Sprintf("limits:\n  - {key: \"k*\", limit: %d/s, algorithm: exact}\n", 100+i))
 	}
 	must(t, "apply", "--limits-db", db, limits(0), "-m", "first limits")
 	c := newMemberCluster(t, 5, false, "", "--limits-db", db, "--operators", file)
@@ -79,7 +80,7 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 	t.Parallel()
 	db := t.TempDir()
 	file, token := operatorsFile(t)
-	must(t, "apply", "--limits-db", db, written(t, "limits.yaml", "limits:\n  - {key: \"k*\", limit: 100/s, algorithm: exact}\n"), "-m", "first limits")
+	must(t, "apply", "--limits-db", db, runtest.File(t, "limits.yaml", "limits:\n  - {key: \"k*\", limit: 100/s, algorithm: exact}\n"), "-m", "first limits")
 	c := newMemberCluster(t, 5, false, "", "--limits-db", db, "--operators", file)
 	at := func(i int) []string { return []string{"--admin", c.admins[i], "--token-file", token} }
 	run := func(i int, args ...string) string {
@@ -92,24 +93,24 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 	}
 
 	// A change, and how soon each daemon has it.
-	out := run(0, "limits", "apply", written(t, "limits.yaml", "limits:\n  - {key: \"k*\", limit: 200/s, algorithm: exact}\n"), "-m", "for the sale")
-	expectText(t, "apply", out, "limit 100/s → 200/s", "version 2 is stored")
+	out := run(0, "limits", "apply", runtest.File(t, "limits.yaml", "limits:\n  - {key: \"k*\", limit: 200/s, algorithm: exact}\n"), "-m", "for the sale")
+	runtest.Expect(t, "apply", out, "limit 100/s → 200/s", "version 2 is stored")
 	began := time.Now()
 	for i := range c.nodes {
 		eventually(t, "the change is in force", func() bool { return strings.Contains(run(i, "explain", "k1"), "200/s") })
 	}
 	t.Logf("all five daemons follow within %v", time.Since(began))
 	history := run(1, "limits", "history")
-	expectText(t, "history", history, "ada", "for the sale")
-	expectText(t, "events", run(0, "events", "--past"), "limits-stored", "ada stored version 2: for the sale", "limits-applied")
-	expectText(t, "events in YAML", run(0, "events", "--past", "-o", "yaml"), "---\n", "kind: limits-stored\n")
-	expectText(t, "hosts", run(0, "hosts", "-o", "yaml"), "members:\n")
+	runtest.Expect(t, "history", history, "ada", "for the sale")
+	runtest.Expect(t, "events", run(0, "events", "--past"), "limits-stored", "ada stored version 2: for the sale", "limits-applied")
+	runtest.Expect(t, "events in YAML", run(0, "events", "--past", "-o", "yaml"), "---\n", "kind: limits-stored\n")
+	runtest.Expect(t, "hosts", run(0, "hosts", "-o", "yaml"), "members:\n")
 
 	// Decisions are remembered at each daemon.
 	eventually(t, "all trace the key", func() bool { // those that began last may be dialled again only in a second
 		said, _, err := execute(t, append([]string{"trace", "k1"}, at(2)...)...)
 		if err == nil {
-			expectText(t, "trace", said, "traced from now on: k1\n", "headgate explain prints the decisions")
+			runtest.Expect(t, "trace", said, "traced from now on: k1\n", "headgate explain prints the decisions")
 		}
 		return err == nil
 	})
@@ -129,15 +130,15 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 		past = run(1, "explain", "k1", "--at", "1s")
 		return strings.Contains(past, `the rule "k*" limited the key to`)
 	})
-	expectText(t, "explain of a time", past, "no member remembers that the key was used then", "HOST", "limits-applied")
+	runtest.Expect(t, "explain of a time", past, "no member remembers that the key was used then", "HOST", "limits-applied")
 	if _, _, err := execute(t, append([]string{"explain", "k1", "--at", "noon"}, at(1)...)...); err == nil || !strings.Contains(err.Error(), "write a time of the last hour") {
 		t.Errorf("explain at noon: %v", err)
 	}
 
 	// A migration goes a step further, and back.
-	run(3, "limits", "apply", written(t, "limits.yaml", "limits:\n  - {key: \"k*\", limit: 200/s, migrate: {from: exact, to: auto, mode: old}}\n"), "-m", "to auto")
+	run(3, "limits", "apply", runtest.File(t, "limits.yaml", "limits:\n  - {key: \"k*\", limit: 200/s, migrate: {from: exact, to: auto, mode: old}}\n"), "-m", "to auto")
 	eventually(t, "the migration is reported", func() bool { return strings.Contains(run(3, "shadow", "report"), "exact → auto  mode old: advance") })
-	expectText(t, "advance", run(3, "shadow", "advance", "k*"), "{mode: old} → {mode: old-shadow-new}", "version 4 is stored")
+	runtest.Expect(t, "advance", run(3, "shadow", "advance", "k*"), "{mode: old} → {mode: old-shadow-new}", "version 4 is stored")
 	eventually(t, "the migration is compared", func() bool {
 		return strings.Contains(run(3, "shadow", "report"), "mode old-shadow-new: wait, because only 0 tokens")
 	})
@@ -163,8 +164,8 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 	}
 	asked := (victim + 1) % 5
 	c.nodes[victim].kill()
-	expectText(t, "explain without the owner", run(asked, "explain", "k1"), "200/s")
-	expectText(t, "rollback", run(asked, "limits", "rollback", "1", "-m", "the sale is over", "--yes"), "limit 200/s → 100/s")
+	runtest.Expect(t, "explain without the owner", run(asked, "explain", "k1"), "200/s")
+	runtest.Expect(t, "rollback", run(asked, "limits", "rollback", "1", "-m", "the sale is over", "--yes"), "limit 200/s → 100/s")
 	eventually(t, "the rollback is in force", func() bool { return strings.Contains(run(asked, "explain", "k1"), "100/s") })
 	eventually(t, "the lost daemon is an event", func() bool {
 		return strings.Contains(run(asked, "events", "--past"), e.Owner+" is down")

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/inspect"
+	"github.com/headgate/headgate/cmd/headgate/internal/limits"
 	"github.com/headgate/headgate/internal/command"
 )
 
@@ -22,7 +23,7 @@ files of limits, and serves limits to programs in other languages. headgate-lab 
 demo, the simulator and the replay of access logs.`,
 		Example: `  headgate serve --limits limits.yaml    # decide for other programs
   headgate limits check limits.yaml      # before you deploy them`,
-	}, append(inspect.Commands(), newLimits(), newServe(), newToken(), newMan())...)
+	}, append(inspect.Commands(), limits.New(), newServe(), newToken(), newMan())...)
 	root.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && (args[0] == "demo" || args[0] == "simulate") {
 			return fmt.Errorf("%s is another program's: `headgate-lab %[1]s`", args[0])

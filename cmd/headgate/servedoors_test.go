@@ -15,8 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/headgate/headgate/dynamicconfig"
 )
 
 // postTo asks for a token of key over HTTP at a network address.
@@ -127,25 +125,5 @@ func TestServeRefusesModesThatAreNone(t *testing.T) {
 		if _, _, err := execute(t, "serve", "--limits", "x", "--unix", "s", "--unix-mode", mode); err == nil || !strings.Contains(err.Error(), "write octal digits") {
 			t.Errorf("%q: %v", mode, err)
 		}
-	}
-}
-
-func TestQuotaservicesConfigIsImported(t *testing.T) {
-	out, problems, err := executeWith(t, "namespaces: {a: {dynamic_bucket_template: {fill_rate: 3}}}", "limits", "import", "--from", "quotaservice", "-")
-	if err != nil || problems != "" {
-		t.Fatal(err, problems)
-	}
-	s, err := dynamicconfig.Parse("limits.yaml", []byte(out))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if r, ok := s.Match("a:x"); !ok || r.Limit != 3 {
-		t.Errorf("%+v", r)
-	}
-	if out, problems, err := executeWith(t, out, "limits", "check", "-"); err != nil {
-		t.Errorf("%s %s %v", out, problems, err)
-	}
-	if _, problems, err := executeWith(t, "namespaces: {a: {buckets: {b: {sise: 3}}}}", "limits", "import", "--from", "quotaservice", "-"); err == nil || !strings.Contains(problems, "did you mean size?") {
-		t.Errorf("%s %v", problems, err)
 	}
 }

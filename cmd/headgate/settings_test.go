@@ -3,8 +3,6 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/runtest"
 	"github.com/headgate/headgate/internal/markers"
 )
 
@@ -23,26 +22,12 @@ var update = flag.Bool("update", false, "write the table of settings in docs/con
 // executed runs a command in this process.
 func executed(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
-	root := newRoot()
-	var stdout, stderr bytes.Buffer
-	root.SetOut(&stdout)
-	root.SetErr(&stderr)
-	root.SetArgs(args)
-	err = root.ExecuteContext(context.Background())
-	return stdout.String(), err
-}
-
-func inFile(t *testing.T, name, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	out, _, err = runtest.Run(t, newRoot(), nil, args...)
+	return out, err
 }
 
 func TestTheCommandLineCountsBeforeTheEnvironmentAndThatBeforeTheFile(t *testing.T) {
-	file := inFile(t, "headgate.yaml", `
+	file := runtest.File(t, "headgate.yaml", `
 limits: limits.yaml
 edge: 127.0.0.1:1
 http: 127.0.0.1:1
@@ -78,7 +63,7 @@ members: [127.0.0.1:1, "127.0.0.1:2"]
 			t.Fatal(err)
 		}
 	}
-	again, err := executed(t, "serve", "--config", inFile(t, "printed.yaml", out), "--print-config")
+	again, err := executed(t, "serve", "--config", runtest.File(t, "printed.yaml", out), "--print-config")
 	if values := withoutSources(again); err != nil || values != withoutSources(out) {
 		t.Errorf("what is printed does not mean the same: %v\n%s", err, again)
 	}
@@ -109,7 +94,7 @@ func TestMistakesInSettings(t *testing.T) {
 		"edge: a\n---\nx: y": {"more than one document"},
 		"limits: a\nedge: [": {"headgate.yaml:2: "},
 	} {
-		_, err := executed(t, "serve", "--config", inFile(t, "headgate.yaml", text), "--print-config")
+		_, err := executed(t, "serve", "--config", runtest.File(t, "headgate.yaml", text), "--print-config")
 		for _, want := range want {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%q: %v does not say %s", text, err, want)
@@ -122,7 +107,7 @@ func TestMistakesInSettings(t *testing.T) {
 }
 
 func TestAllMistakesAreToldAtOnceAndWhereTheyAre(t *testing.T) {
-	file := inFile(t, "headgate.yaml", `
+	file := runtest.File(t, "headgate.yaml", `
 limits: limits.yaml
 edge: nowhere
 members: [127.0.0.1:1]
@@ -174,15 +159,15 @@ func TestVariablesThatLookLikeSettings(t *testing.T) {
 }
 
 func TestSettingsAreChecked(t *testing.T) {
-	limits := inFile(t, "limits.yaml", "limits: [{key: a, limit: 1/s}]")
-	good := inFile(t, "headgate.yaml", fmt.Sprintf("limits: %q", limits))
+	limits := runtest.File(t, "limits.yaml", "limits: [{key: a, limit: 1/s}]")
+	good := runtest.File(t, "headgate.yaml", fmt.Sprintf("limits: %q", limits))
 	if out, err := executed(t, "serve", "--config", good, "--check"); err != nil || !strings.Contains(out, "good") {
 		t.Errorf("%s, %v", out, err)
 	}
 	for want, args := range map[string][]string{
 		"go together":  {"--tls-cert", "x"},
 		"no such file": {"--policy", "nowhere"},
-		"1 of 1 files": {"--limits", inFile(t, "limits.yaml", "limits: [{key: a}]")},
+		"1 of 1 files": {"--limits", runtest.File(t, "limits.yaml", "limits: [{key: a}]")},
 	} {
 		if _, err := executed(t, append([]string{"serve", "--config", good, "--check"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v does not say %s", args, err, want)
@@ -192,8 +177,8 @@ func TestSettingsAreChecked(t *testing.T) {
 
 // All files that settings name are checked together, whatever else is wrong.
 func TestAllFilesAreCheckedAtOnce(t *testing.T) {
-	broken := inFile(t, "broken", "?")
-	file := inFile(t, "headgate.yaml", fmt.Sprintf(`
+	broken := runtest.File(t, "broken", "?")
+	file := runtest.File(t, "headgate.yaml", fmt.Sprintf(`
 limits: %[1]s
 http: nowhere
 tls_cert: %[1]s
@@ -215,7 +200,7 @@ redis_password_file: nowhere.txt
 			t.Errorf("%v does not say %s", err, want)
 		}
 	}
-	keys := inFile(t, "keys", "?")
+	keys := runtest.File(t, "keys", "?")
 	if _, err := executed(t, "serve", "--limits", "nowhere", "--seeds", "127.0.0.1:1", "--gossip-keys", keys, "--gossip-address", "x", "--check"); err == nil ||
 		!strings.Contains(err.Error(), `listen "x" is not host:port`) {
 		t.Error(err)
@@ -227,7 +212,7 @@ redis_password_file: nowhere.txt
 
 // What the daemon would warn of when it starts is no mistake, and --check says it too.
 func TestCheckWarnsOfWhatTheDaemonWouldWarnOf(t *testing.T) {
-	limits := inFile(t, "limits.yaml", "limits: [{key: a, limit: 1/s, parent: true}]")
+	limits := runtest.File(t, "limits.yaml", "limits: [{key: a, limit: 1/s, parent: true}]")
 	db := t.TempDir()
 	must(t, "apply", "--limits-db", db, limits, "-m", "first")
 	for _, from := range [][]string{{"--limits", limits}, {"--limits-db", db}} {
@@ -243,7 +228,7 @@ func TestCheckWarnsOfWhatTheDaemonWouldWarnOf(t *testing.T) {
 
 // A file of settings that cannot be read does not make it look as if settings lacked.
 func TestASettingIsNotMissingBecauseTheFileIsBroken(t *testing.T) {
-	_, err := executed(t, "serve", "--config", inFile(t, "headgate.yaml", "limits: a\nedge: ["), "--check")
+	_, err := executed(t, "serve", "--config", runtest.File(t, "headgate.yaml", "limits: a\nedge: ["), "--check")
 	if err == nil || strings.Contains(err.Error(), "no limits") || strings.Count(err.Error(), "\n") > 0 {
 		t.Error(err)
 	}
@@ -291,5 +276,15 @@ func TestOthersReachADaemonOnlyWhereItIsTold(t *testing.T) {
 		if got := flags.Lookup(name).DefValue; got != want && (want == "" || !strings.HasPrefix(got, want)) {
 			t.Errorf("--%s is %q by default", name, got)
 		}
+	}
+}
+
+func TestServeChecksAFolderOfLimits(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"10-shop.yaml": "limits: [{key: orders, limit: 1/s}]", "20-mail.yml": "limits: [{key: \"mail:*\", limit: 2/s}]"} {
+		write(t, filepath.Join(dir, name), text)
+	}
+	if out, err := executed(t, "serve", "--limits", dir, "--check"); err != nil || !strings.Contains(out, "good, rules: 2") {
+		t.Errorf("serve --check: %v, %s", err, out)
 	}
 }

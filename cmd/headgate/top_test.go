@@ -13,6 +13,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/runtest"
 	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/internal/toptui"
 )
@@ -86,7 +87,7 @@ func TestTopOfTwoDaemons(t *testing.T) {
 		}
 		return strings.Contains(out, "evil")
 	})
-	expectText(t, "top", out, "2 of 2 hosts up", `k\x1b[2Jevil`, "5/s", c.nodes[0].cluster, c.nodes[1].cluster)
+	runtest.Expect(t, "top", out, "2 of 2 hosts up", `k\x1b[2Jevil`, "5/s", c.nodes[0].cluster, c.nodes[1].cluster)
 	if strings.Contains(out, "\x1b") || strings.Contains(out, "free") || strings.Contains(out, "alice") {
 		t.Errorf("top --once prints %q", out)
 	}

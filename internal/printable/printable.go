@@ -69,3 +69,11 @@ func Count[N ~int | ~int64](n N, one, more string) string {
 	}
 	return strconv.FormatInt(int64(n), 10) + " " + one
 }
+
+// Part is v of all in percent, as in 12.5%. It is 0% if all is not above 0.
+func Part(v, all float64) string {
+	if all <= 0 {
+		return "0%"
+	}
+	return strconv.FormatFloat(100*v/all, 'f', 1, 64) + "%"
+}

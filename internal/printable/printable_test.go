@@ -55,3 +55,19 @@ func TestCountsOfOneAreSingular(t *testing.T) {
 		}
 	}
 }
+
+func TestPartsArePercentages(t *testing.T) {
+	for _, c := range []struct {
+		v, all float64
+		want   string
+	}{
+		{1, 8, "12.5%"},
+		{3, 3, "100.0%"},
+		{0, 5, "0.0%"},
+		{0, 0, "0%"},
+	} {
+		if got := Part(c.v, c.all); got != c.want {
+			t.Errorf("%v of %v is %s, want %s", c.v, c.all, got, c.want)
+		}
+	}
+}

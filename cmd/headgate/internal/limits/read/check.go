@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package read
 
 import (
 	"github.com/spf13/cobra"
@@ -9,7 +9,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 )
 
-func newLimitsCheck() *cobra.Command {
+func newCheck() *cobra.Command {
 	var also []string
 	var strict bool
 	var o output.Form

@@ -1,19 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package limits
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/cmd/headgate/internal/runtest"
 	"github.com/headgate/headgate/internal/command"
 )
 
@@ -26,49 +24,31 @@ limits:
   - {key: "*", limit: 1000/s}
 `
 
-// answering runs headgate limits with args; the answers come in on stdin, as from a file.
-func answering(t *testing.T, answers string, args ...string) (stdout, stderr string, err error) {
-	t.Helper()
-	in, err := os.Open(written(t, "answers", answers))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	root := newRoot()
-	var out, said bytes.Buffer
-	root.SetIn(in)
-	root.SetOut(&out)
-	root.SetErr(&said)
-	root.SetArgs(append([]string{"limits"}, args...))
-	err = root.ExecuteContext(t.Context())
-	return out.String(), said.String(), err
-}
-
 func TestOneRuleIsSetAndRemoved(t *testing.T) {
 	db := t.TempDir()
 	on := []string{"--limits-db", db}
 	limits := func(args ...string) string { return must(t, append(args, on...)...) }
-	limits("apply", written(t, "limits.yaml", shop), "-m", "first limits")
+	limits("apply", runtest.File(t, "limits.yaml", shop), "-m", "first limits")
 
-	expectText(t, "set", limits("set", "orders", "200/s", "--max-wait", "2s", "-m", "for the sale"), "rule \"orders\": limit 100/s → 200/s, burst 100 → 200, max_wait ", "version 2 is stored\n")
+	runtest.Expect(t, "set", limits("set", "orders", "200/s", "--max-wait", "2s", "-m", "for the sale"), "rule \"orders\": limit 100/s → 200/s, burst 100 → 200, max_wait ", "version 2 is stored\n")
 	want := strings.Replace(shop, "100/s   # peak\n", "200/s   # peak\n    max_wait: 2s\n", 1)
 	if got := limits("export"); got != want {
 		t.Errorf("after set, the text is\n%s", got)
 	}
-	expectText(t, "a new glob", limits("set", "login:admin-*", "1/m", "-m", "fewer"), `rule "login:admin-*" added`, "version 3")
-	expectText(t, "its place", limits("export"), "  - {key: \"login:admin-*\", limit: 1/m}\n  - {key: \"login:*\"")
-	expectText(t, "set on trial", limits("set", "orders", "--clear", "max-wait", "--dry-run"), "max_wait 2s →", "version 3 stays the newest")
-	expectText(t, "the same", limits("set", "orders", "200/s", "-m", "x"), "nothing to change: version 3")
-	expectText(t, "a flag without a value", limits("set", "login:*", "--shared", "-m", "x"), "shared false → true")
-	expectText(t, "rm", limits("rm", "orders", "-m", "the glob is enough"), `rule "orders" removed`, "version 5")
+	runtest.Expect(t, "a new glob", limits("set", "login:admin-*", "1/m", "-m", "fewer"), `rule "login:admin-*" added`, "version 3")
+	runtest.Expect(t, "its place", limits("export"), "  - {key: \"login:admin-*\", limit: 1/m}\n  - {key: \"login:*\"")
+	runtest.Expect(t, "set on trial", limits("set", "orders", "--clear", "max-wait", "--dry-run"), "max_wait 2s →", "version 3 stays the newest")
+	runtest.Expect(t, "the same", limits("set", "orders", "200/s", "-m", "x"), "nothing to change: version 3")
+	runtest.Expect(t, "a flag without a value", limits("set", "login:*", "--shared", "-m", "x"), "shared false → true")
+	runtest.Expect(t, "rm", limits("rm", "orders", "-m", "the glob is enough"), `rule "orders" removed`, "version 5")
 	if got := limits("export"); strings.Contains(got, "billing") || !strings.HasPrefix(got, "# by ada\nlimits:\n") {
 		t.Errorf("after rm, the text is\n%s", got)
 	}
 
 	said := refused(t, "version 5 cannot be changed so, and nothing was changed", append(on, "set", "login:*", "5rps", "-m", "x")...)
-	expectText(t, "a mistake", said, `rule "login:*": limit`, "^")
+	runtest.Expect(t, "a mistake", said, `rule "login:*": limit`, "^")
 	said = refused(t, "nothing was changed", append(on, "set", "a", "5/s", "--algorithm", "exakt", "-m", "x")...)
-	expectText(t, "an algorithm", said, "did you mean exact?", "^")
+	runtest.Expect(t, "an algorithm", said, "did you mean exact?", "^")
 	refused(t, `no rule has the key "logim:*"; did you mean "login:*"?`, append(on, "rm", "logim:*", "-m", "x")...)
 	refused(t, `no rule has the key "frontend:orders"; the rule "*" is for it`, append(on, "rm", "frontend:orders", "-m", "x")...)
 	refused(t, "name one key and its limit", append(on, "set", "-m", "x")...)
@@ -79,11 +59,11 @@ func TestOneRuleIsSetAndRemoved(t *testing.T) {
 
 // A mistake that is in a file already, or would be, has the file's name and its line.
 func TestAMistakeHasTheNameOfTheFile(t *testing.T) {
-	broken := written(t, "broken.yaml", "limits:\n  - {key: a, limit: 3/s}\n  - {key: b, limit: 3x}\n")
-	whole := written(t, "whole.yaml", "limits:\n  - {key: a, limit: 3/s}\n")
+	broken := runtest.File(t, "broken.yaml", "limits:\n  - {key: a, limit: 3/s}\n  - {key: b, limit: 3x}\n")
+	whole := runtest.File(t, "whole.yaml", "limits:\n  - {key: a, limit: 3/s}\n")
 	for file, args := range map[string][]string{broken + ":3:21: rule \"b\"": {"set", broken, "a", "5/s"}, "\n" + broken + ":3:21: rule \"b\"": {"rm", broken, "a"}, whole + ":2:21: rule \"a\"": {"set", whole, "a", "5rps"}} {
 		said := "\n" + refused(t, "nothing was changed", args...)
-		expectText(t, strings.Join(args, " "), said, file)
+		runtest.Expect(t, strings.Join(args, " "), said, file)
 	}
 }
 
@@ -91,7 +71,7 @@ func TestAMistakeHasTheNameOfTheFile(t *testing.T) {
 func TestChangesAreSaidForPrograms(t *testing.T) {
 	db := t.TempDir()
 	on := []string{"--limits-db", db, "-o", "json"}
-	file := written(t, "limits.yaml", shop)
+	file := runtest.File(t, "limits.yaml", shop)
 	burst := `"fields": [
         {
           "name": "burst",
@@ -116,13 +96,13 @@ func TestChangesAreSaidForPrograms(t *testing.T) {
 		if err != nil || !json.Valid([]byte(out)) {
 			t.Errorf("%v: %v, %s%s", row.args, err, out, said)
 		}
-		expectText(t, strings.Join(row.args, " "), out, row.want...)
+		runtest.Expect(t, strings.Join(row.args, " "), out, row.want...)
 	}
 	out, _, err := answering(t, "", "set", file, "orders", "90/s", "-o", "yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	expectText(t, "a file", out, "stored: true\n", "file: "+file+"\n", "to: 90/s\n")
+	runtest.Expect(t, "a file", out, "stored: true\n", "file: "+file+"\n", "to: 90/s\n")
 	refused(t, "--output xml: use one of: text, json, yaml", "set", file, "orders", "80/s", "-o", "xml")
 	if unchanged := must(t, "get", file, "orders"); !strings.Contains(unchanged, "90/s") {
 		t.Errorf("a form that does not exist changed the file: %s", unchanged)
@@ -132,36 +112,36 @@ func TestChangesAreSaidForPrograms(t *testing.T) {
 func TestDangerousChangesAreConfirmed(t *testing.T) {
 	db := t.TempDir()
 	on := []string{"--limits-db", db}
-	must(t, append(on, "apply", written(t, "limits.yaml", shop), "-m", "first limits")...)
+	must(t, append(on, "apply", runtest.File(t, "limits.yaml", shop), "-m", "first limits")...)
 	for _, c := range []struct {
 		danger string
 		args   []string
 	}{
 		{`the limit of "orders" becomes less than half: 100/s → 49/s`, []string{"set", "orders", "49/s", "-m", "x"}},
 		{`the rule "login:*" is removed, which is for many keys`, []string{"rm", "login:*", "-m", "x"}},
-		{"all events of keys without a rule are refused", []string{"apply", written(t, "deny.yaml", shop+"unmatched: deny\n"), "-m", "x"}},
+		{"all events of keys without a rule are refused", []string{"apply", runtest.File(t, "deny.yaml", shop+"unmatched: deny\n"), "-m", "x"}},
 	} {
 		for _, answer := range []string{"", "n\n", "\n"} {
 			_, said, err := answering(t, answer, append(on, c.args...)...)
-			expectText(t, "on stderr", said, "dangerous: "+c.danger+"\n", "Do it? [y/N] ")
+			runtest.Expect(t, "on stderr", said, "dangerous: "+c.danger+"\n", "Do it? [y/N] ")
 			if err == nil || !strings.Contains(err.Error(), "the change was not confirmed: answer y, or add --yes") || command.Code(err) != 4 {
 				t.Errorf("%v after %q: %v, exit code %d", c.args, answer, err, command.Code(err))
 			}
 		}
-		expectText(t, "on trial", must(t, append(append(on, c.args...), "--dry-run")...), "nothing was changed")
+		runtest.Expect(t, "on trial", must(t, append(append(on, c.args...), "--dry-run")...), "nothing was changed")
 	}
 	if _, _, err := answering(t, "y\n", append(on, "set", "orders", "49/s", "-m", "x")...); err != nil {
 		t.Error(err)
 	}
 	must(t, append(on, "rm", "login:*", "-m", "x", "--yes")...)
 	_, said, err := answering(t, "", append(on, "rollback", "1")...)
-	expectText(t, "on stderr", said, "dangerous: 2 changes are taken back at once\n")
+	runtest.Expect(t, "on stderr", said, "dangerous: 2 changes are taken back at once\n")
 	if command.Code(err) != 4 {
 		t.Errorf("rollback over two versions: %v", err)
 	}
 	must(t, append(on, "rollback", "1", "--yes")...)
 	// Before a first version, nobody goes by the database.
-	must(t, "apply", "--limits-db", t.TempDir(), written(t, "first.yaml", shop+"unmatched: deny\n"), "-m", "x")
+	must(t, "apply", "--limits-db", t.TempDir(), runtest.File(t, "first.yaml", shop+"unmatched: deny\n"), "-m", "x")
 	_, _, err = answering(t, "", append(on, "set", "orders", "5/s", "-m", "x", "--base", "1")...)
 	if command.Code(err) != 3 {
 		t.Errorf("a conflict: %v, exit code %d", err, command.Code(err))
@@ -169,12 +149,12 @@ func TestDangerousChangesAreConfirmed(t *testing.T) {
 }
 
 func TestOneRuleOfAFileIsChanged(t *testing.T) {
-	file := written(t, "limits.yaml", shop)
+	file := runtest.File(t, "limits.yaml", shop)
 	link := filepath.Join(t.TempDir(), "link.yaml")
 	if err := errors.Join(os.Symlink(file, link), os.Chmod(file, 0o640)); err != nil {
 		t.Fatal(err)
 	}
-	expectText(t, "set", must(t, "set", link, "orders", "200/s"), "limit 100/s → 200/s", link+": written")
+	runtest.Expect(t, "set", must(t, "set", link, "orders", "200/s"), "limit 100/s → 200/s", link+": written")
 	text, err := os.ReadFile(file)
 	if want := strings.Replace(shop, "100/s ", "200/s ", 1); err != nil || string(text) != want {
 		t.Errorf("%v, the file has\n%s", err, text)
@@ -182,7 +162,7 @@ func TestOneRuleOfAFileIsChanged(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o640 {
 		t.Errorf("the file has the mode %v, %v", info.Mode(), err)
 	}
-	expectText(t, "rm on trial", must(t, "rm", file, "orders", "--dry-run"), `rule "orders" removed`, file+": nothing was changed")
+	runtest.Expect(t, "rm on trial", must(t, "rm", file, "orders", "--dry-run"), `rule "orders" removed`, file+": nothing was changed")
 	refused(t, "was not confirmed", "rm", file, "login:*")
 	refused(t, "name a file, or a database", "set")
 	refused(t, "no such file", "set", filepath.Join(t.TempDir(), "none"), "a", "1/s")
@@ -194,7 +174,7 @@ func TestOneRuleOfAFileIsChanged(t *testing.T) {
 func TestLimitsAreEdited(t *testing.T) {
 	db := t.TempDir()
 	on := []string{"--limits-db", db}
-	must(t, append(on, "apply", written(t, "limits.yaml", shop), "-m", "first limits")...)
+	must(t, append(on, "apply", runtest.File(t, "limits.yaml", shop), "-m", "first limits")...)
 	t.Setenv("TMPDIR", t.TempDir())
 	drafts := func() []string {
 		found, err := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "limits-*.yaml"))
@@ -211,7 +191,7 @@ func TestLimitsAreEdited(t *testing.T) {
 	if err != nil || !strings.HasSuffix(out, "limit 100/s → 200/s, burst 100 → 200\nversion 2 is stored\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	expectText(t, "on stderr", said, "limits:5:12: rule \"orders\": limit", "    5 |     limit: 200/sec   # peak\n      |            ^\n", "Edit again? [Y/n] ")
+	runtest.Expect(t, "on stderr", said, "limits:5:12: rule \"orders\": limit", "    5 |     limit: 200/sec   # peak\n      |            ^\n", "Edit again? [Y/n] ")
 	if left := drafts(); len(left) > 0 {
 		t.Errorf("left behind: %v", left)
 	}
@@ -234,7 +214,7 @@ func TestLimitsAreEdited(t *testing.T) {
 }
 
 func TestRulesAreListedAndGot(t *testing.T) {
-	file := written(t, "limits.yaml", shop+"  - {key: a, limit: 10 in-flight, migrate: {from: static, to: fair-share, mode: old}, fallback: closed}\n")
+	file := runtest.File(t, "limits.yaml", shop+"  - {key: a, limit: 10 in-flight, migrate: {from: static, to: fair-share, mode: old}, fallback: closed}\n")
 	if out := must(t, "list", file); out != `KEY      LIMIT         BURST  ALGORITHM                  ENFORCE  FALLBACK
 orders   100/s         100    auto                       100%     even
 login:*  5/m           10     auto                       100%     even
@@ -250,13 +230,13 @@ a        10 in-flight  -      static → fair-share (old)  100%     closed
 	if err := json.Unmarshal([]byte(must(t, "list", file, "--match", "l*", "-o", "json")), &rules); err != nil || len(rules) != 1 || rules[0]["burst"] != 10.0 {
 		t.Errorf("list in JSON: %v, %v", rules, err)
 	}
-	expectText(t, "list in YAML", must(t, "list", file, "-o", "yaml"), "key: login:*\n", "burst: 10\n")
-	expectText(t, "get", must(t, "get", file, "login:*", "a"), "rule \"login:*\":\n  key: \"login:*\"\n", "limit: 10 in-flight\n")
+	runtest.Expect(t, "list in YAML", must(t, "list", file, "-o", "yaml"), "key: login:*\n", "burst: 10\n")
+	runtest.Expect(t, "get", must(t, "get", file, "login:*", "a"), "rule \"login:*\":\n  key: \"login:*\"\n", "limit: 10 in-flight\n")
 	if err := json.Unmarshal([]byte(must(t, "get", file, "orders", "-o", "json")), &rules); err != nil || len(rules) != 1 || rules[0]["limit"] != "100/s" {
 		t.Errorf("get in JSON: %v, %v", rules, err)
 	}
 	// Rules that lease nothing are printed without the fields that only leases use, unless the rule has them.
-	written := written(t, "limits.yaml", "limits:\n  - {key: a, limit: 5/s}\n  - {key: b, limit: 5/s, priority: 3, refresh: 2s}\n  - {key: c, limit: 5/s, algorithm: fair-share}\n")
+	written := runtest.File(t, "limits.yaml", "limits:\n  - {key: a, limit: 5/s}\n  - {key: b, limit: 5/s, priority: 3, refresh: 2s}\n  - {key: c, limit: 5/s, algorithm: fair-share}\n")
 	for key, want := range map[string][]bool{"a": {false, false, false}, "b": {true, true, false}, "c": {true, true, true}} {
 		for _, command := range []string{"get", "show"} {
 			out := must(t, command, written, key)
@@ -276,7 +256,7 @@ a        10 in-flight  -      static → fair-share (old)  100%     closed
 func TestFilesAndVersionsAreCompared(t *testing.T) {
 	db := t.TempDir()
 	on := []string{"--limits-db", db}
-	first, second := written(t, "a.yaml", shop), written(t, "b.yaml", strings.Replace(shop, "100/s", "200/s", 1))
+	first, second := runtest.File(t, "a.yaml", shop), runtest.File(t, "b.yaml", strings.Replace(shop, "100/s", "200/s", 1))
 	must(t, append(on, "apply", first, "-m", "x")...)
 	must(t, append(on, "apply", second, "-m", "x")...)
 	must(t, append(on, "rm", "orders", "-m", "x")...)
@@ -296,8 +276,12 @@ func TestFilesAndVersionsAreCompared(t *testing.T) {
 			t.Errorf("%v prints %s", c.args, out)
 		}
 	}
-	var changes []change
-	if err := json.Unmarshal([]byte(must(t, append(on, "diff", "1", "2", "-o", "json")...)), &changes); err != nil || len(changes) != 1 || !slices.Equal(changes[0].Fields[:1], []fieldChange{{"limit", "100/s", "200/s"}}) {
+	type field struct {
+		Name     string
+		From, To any
+	}
+	var changes []struct{ Fields []field }
+	if err := json.Unmarshal([]byte(must(t, append(on, "diff", "1", "2", "-o", "json")...)), &changes); err != nil || len(changes) != 1 || !slices.Equal(changes[0].Fields[:1], []field{{"limit", "100/s", "200/s"}}) {
 		t.Errorf("diff in JSON: %v, %v", changes, err)
 	}
 	_, _, err := answering(t, "", "diff", first, second, "--exit-code")
@@ -312,7 +296,7 @@ func TestFilesAndVersionsAreCompared(t *testing.T) {
 
 func TestShellsCompleteKeysAndVersions(t *testing.T) {
 	db := t.TempDir()
-	must(t, "apply", "--limits-db", db, written(t, "limits.yaml", shop), "-m", "first limits", "--author", "ada")
+	must(t, "apply", "--limits-db", db, runtest.File(t, "limits.yaml", shop), "-m", "first limits", "--author", "ada")
 	for want, args := range map[string][]string{
 		"login:*\t5/m\n:4":          {"set", "--limits-db", db, "lo"},
 		"1\tada: first limits\n:36": {"rollback", "--limits-db", db, ""},
@@ -323,31 +307,5 @@ func TestShellsCompleteKeysAndVersions(t *testing.T) {
 		if err != nil || strings.TrimSpace(out) != want {
 			t.Errorf("%v: %v, %q, want %q", args, err, out, want)
 		}
-	}
-}
-
-// Every field of a rule has a flag that says what it is for.
-func TestSetHasAFlagForEachField(t *testing.T) {
-	cmd := newLimitsSet()
-	for _, name := range dynamicconfig.RuleFields() {
-		if f := cmd.Flags().Lookup(strings.ReplaceAll(name, "_", "-")); name != "key" && name != "limit" && (f == nil || f.Usage == "") {
-			t.Errorf("no flag for %s, or no usage", name)
-		}
-	}
-}
-
-func TestAFileThatCannotBeReplacedStays(t *testing.T) {
-	dir := t.TempDir()
-	if err := replaceFile(filepath.Join(dir, "none", "limits.yaml"), "limits: []", 0o600); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
-	if err := os.MkdirAll(filepath.Join(dir, "limits.yaml", "full"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := replaceFile(filepath.Join(dir, "limits.yaml"), "limits: []", 0o600); err == nil {
-		t.Error("a folder was replaced")
-	}
-	if left, err := filepath.Glob(filepath.Join(dir, ".headgate*")); err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v, %v", left, err)
 	}
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package change
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ import (
 	"github.com/headgate/headgate/internal/daemon"
 )
 
-func newLimitsEdit() *cobra.Command {
+func newEdit() *cobra.Command {
 	var c changing
 	cmd := &cobra.Command{
 		Use:   "edit",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package read
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 )
 
-func newLimitsImport() *cobra.Command {
+func newImport() *cobra.Command {
 	var from, to string
 	names := strings.Join(limitsfile.Importers(), ", ")
 	cmd := &cobra.Command{

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package change
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"os/user"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -21,14 +18,13 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
-	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/daemon"
 )
 
 // exitUnconfirmed is the exit code of a dangerous change that nobody confirmed.
 const exitUnconfirmed = 4
 
-// changing is what commands that change limits have in common.
+// changing is what the commands that change limits have in common.
 type changing struct {
 	limitsdb.DB
 
@@ -73,7 +69,7 @@ func (c *changing) flags(cmd *cobra.Command) {
 	}
 }
 
-// people is where the outcome is said in words, which goes nowhere if it is printed for programs.
+// people returns where the command says in words what it did: nowhere if it prints for programs.
 func (c *changing) people(cmd *cobra.Command) io.Writer {
 	if c.output.ForPeople() {
 		return cmd.OutOrStdout()
@@ -81,7 +77,7 @@ func (c *changing) people(cmd *cobra.Command) io.Writer {
 	return io.Discard
 }
 
-// progress is where a change that takes a while says how it goes.
+// progress returns where a change that takes a while says how it goes.
 func (c *changing) progress(cmd *cobra.Command) io.Writer {
 	if c.output.ForPeople() {
 		return cmd.OutOrStdout()
@@ -126,68 +122,6 @@ func (c *changing) in(cmd *cobra.Command, args []string, text func(old string, a
 	return nil
 }
 
-// inFile changes the text of a file.
-func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string) (string, error)) error {
-	path, err := filepath.EvalSymlinks(file)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("there is no such file, %q: name the file of limits first, or a database with --limits-db, or a decider that has one with --admin", file)
-	}
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
-	}
-	_, data, err := limitsfile.Read(nil, path)
-	if err != nil {
-		return err
-	}
-	changed, err := text(string(data))
-	if err != nil {
-		rename(err, file)
-		return c.refused(cmd, file, err)
-	}
-	old, err := dynamicconfig.Parse(file, data)
-	if err != nil {
-		return c.refused(cmd, file, err)
-	}
-	s, err := c.checked(cmd, old, file, changed)
-	if err != nil {
-		return err
-	}
-	if err := c.review(cmd, old, s, false); err != nil {
-		return err
-	}
-	c.done.File = file
-	if c.dryRun || changed == string(data) {
-		fmt.Fprintf(c.people(cmd), "%s: nothing was changed\n", file)
-		return nil
-	}
-	if err := replaceFile(path, changed, info.Mode().Perm()); err != nil {
-		return err
-	}
-	c.done.Stored = true
-	fmt.Fprintf(c.people(cmd), "%s: written\n", file)
-	return nil
-}
-
-// replaceFile writes a new file and renames it, so that nobody reads half of it.
-func replaceFile(path, text string, mode os.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".headgate-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
-	}
-	return err
-}
-
 // refused prints mistakes that have a place, and says that nothing was changed.
 func (c *changing) refused(cmd *cobra.Command, what string, err error) error {
 	if _, ok := errors.AsType[*dynamicconfig.Error](err); !ok {
@@ -197,21 +131,7 @@ func (c *changing) refused(cmd *cobra.Command, what string, err error) error {
 	return fmt.Errorf("%s cannot be changed so, and nothing was changed", what)
 }
 
-// rename has the mistakes of err be in the text with a name: package edit does not know it.
-func rename(err error, name string) {
-	switch e := err.(type) { //nolint:errorlint // it looks at each part of err itself
-	case *dynamicconfig.Error:
-		e.Name = name
-	case interface{ Unwrap() error }:
-		rename(e.Unwrap(), name)
-	case interface{ Unwrap() []error }:
-		for _, one := range e.Unwrap() {
-			rename(one, name)
-		}
-	}
-}
-
-// signs is who makes the change: --author, or the user that runs this.
+// signs returns the author of the change: --author, or the user that runs this.
 func (c *changing) signs() (string, error) {
 	if c.author != "" {
 		return c.author, nil
@@ -223,7 +143,7 @@ func (c *changing) signs() (string, error) {
 	return u.Username, nil
 }
 
-// checked parses text, and prints its mistakes. Algorithms that old has are known.
+// checked parses text, and prints its mistakes. The algorithms that old names count as known.
 func (c *changing) checked(cmd *cobra.Command, old *dynamicconfig.Snapshot, name, text string) (*dynamicconfig.Snapshot, error) {
 	also := c.also
 	if old != nil {
@@ -249,8 +169,8 @@ func (c *changing) store(ctx context.Context, cmd *cobra.Command, db history.Sto
 	return c.storeChecked(ctx, cmd, db, on, s)
 }
 
-// storeChecked is store for a text that was checked. why are dangers of the way in which
-// it came.
+// storeChecked is store for a text that was checked. why are the dangers that only the caller
+// knows.
 func (c *changing) storeChecked(ctx context.Context, cmd *cobra.Command, db history.Store, on history.Version, s *dynamicconfig.Snapshot, why ...string) error {
 	out := c.people(cmd)
 	c.done.Version = on.Number
@@ -286,8 +206,8 @@ func (c *changing) storeChecked(ctx context.Context, cmd *cobra.Command, db hist
 	return nil
 }
 
-// review prints what differs in new from old, which is nil if it is broken, and asks
-// whether what is dangerous is meant. A first version is not: no host goes by what was there
+// review prints what differs in new from old, and asks whether what is dangerous is meant. old is
+// nil if it cannot be parsed. The first version has no dangers of its own: no host used limits
 // before it.
 func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, first bool, why ...string) error {
 	if old != nil {
@@ -315,74 +235,4 @@ func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, 
 		}
 	}
 	return confirm(cmd, c.yes || c.dryRun, why...)
-}
-
-// confirm says what is dangerous, and asks whether it is meant, unless yes says so.
-func confirm(cmd *cobra.Command, yes bool, why ...string) error {
-	for _, danger := range why {
-		fmt.Fprintf(cmd.ErrOrStderr(), "dangerous: %s\n", danger)
-	}
-	if len(why) == 0 || yes {
-		return nil
-	}
-	answer, err := ask(cmd, "Do it? [y/N] ")
-	if err != nil || !strings.HasPrefix(strings.ToLower(answer), "y") {
-		return command.WithCode(errors.New("nothing was changed, because the change was not confirmed: answer y, or add --yes"), exitUnconfirmed)
-	}
-	return nil
-}
-
-// dangers says what in changes may hurt at once.
-func dangers(old, new *dynamicconfig.Snapshot, changes []dynamicconfig.Change) (why []string) {
-	rulesOf := func(s *dynamicconfig.Snapshot) map[string]dynamicconfig.Rule {
-		all := make(map[string]dynamicconfig.Rule)
-		for _, r := range s.Rules() {
-			all[r.Key] = r
-		}
-		return all
-	}
-	if len(changes) == 0 {
-		return nil
-	}
-	before, after := rulesOf(old), rulesOf(new)
-	for _, c := range changes {
-		was, is := before[c.Name], after[c.Name]
-		switch {
-		case c.Section == "unmatched" && new.Unmatched() == dynamicconfig.UnmatchedDeny:
-			why = append(why, "all events of keys without a rule are refused")
-		case c.Section == "overrides" && c.Name == "" && c.Kind != dynamicconfig.Removed && bypassesAll(new):
-			why = append(why, "all events of all keys are let through")
-		case c.Section != "limits" || c.Kind == dynamicconfig.Reordered:
-		case c.Kind == dynamicconfig.Removed && was.IsGlob():
-			why = append(why, fmt.Sprintf("the rule %q is removed, which is for many keys", c.Name))
-		case c.Kind == dynamicconfig.Changed && was.InFlight == is.InFlight && is.Limit < was.Limit/2:
-			why = append(why, fmt.Sprintf("the limit of %q becomes less than half: %s → %s", c.Name, limitsfile.LimitOf(&was), limitsfile.LimitOf(&is)))
-		}
-	}
-	return why
-}
-
-// bypassesAll reports whether s has an override that lets all events through.
-func bypassesAll(s *dynamicconfig.Snapshot) bool {
-	return slices.ContainsFunc(s.Overrides(), func(o dynamicconfig.Override) bool { return o.All && o.Bypass })
-}
-
-// ask asks a question on stderr, and reads one line of stdin.
-func ask(cmd *cobra.Command, question string) (answer string, err error) {
-	fmt.Fprint(cmd.ErrOrStderr(), question)
-	var line []byte
-	for one := make([]byte, 1); ; { // no more than the line: an editor may read the rest
-		n, err := cmd.InOrStdin().Read(one)
-		switch {
-		case n == 1 && one[0] == '\n':
-			return strings.TrimSpace(string(line)), nil
-		case n == 1:
-			line = append(line, one[0])
-		case err == io.EOF && len(line) > 0:
-			return strings.TrimSpace(string(line)), nil
-		case err != nil:
-			fmt.Fprintln(cmd.ErrOrStderr())
-			return "", err
-		}
-	}
 }

@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package change
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
-	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/edit"
 	"github.com/headgate/headgate/dynamicconfig/rule"
@@ -44,7 +39,7 @@ func (o *overriding) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.end, "end", false, "end the override of KEY now")
 }
 
-func newLimitsOverride() *cobra.Command {
+func newOverride() *cobra.Command {
 	var o overriding
 	cmd := &cobra.Command{
 		Use:   "override {FILE | --limits-db DB} {KEY | --all} {AMOUNT | --end}",
@@ -72,7 +67,7 @@ clocks reach the time; no bucket is refilled. An override of the same KEY is rep
 	return cmd
 }
 
-func newLimitsBypass() *cobra.Command {
+func newBypass() *cobra.Command {
 	var o overriding
 	cmd := &cobra.Command{
 		Use:   "bypass {FILE | --limits-db DB} {KEY | --all} [--end]",
@@ -193,72 +188,4 @@ func inForce(text, key string, now time.Time) error {
 		}
 	}
 	return nil
-}
-
-func newLimitsOverrides() *cobra.Command {
-	var r limitsdb.Source
-	var o output.Form
-	cmd := &cobra.Command{
-		Use:   "overrides {FILE | --limits-db DB}",
-		Short: "List overrides, and what has become of each",
-		Long: `overrides lists what limits override and bypass wrote: what holds now, and until when. One that
-has ended does nothing, and the next override removes it. One that changes nothing says why.`,
-		Example: `  headgate limits overrides --limits-db /var/lib/headgate
-  headgate limits overrides limits.yaml -o json`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := o.Check(); err != nil {
-				return err
-			}
-			s, rest, err := r.Read(cmd, args)
-			if err != nil {
-				return err
-			}
-			if len(rest) > 0 {
-				return errors.New("limits overrides: name one file or one database")
-			}
-			now := time.Now()
-			lines := overrideLines(s.OverrideStates(now))
-			return o.Print(cmd.OutOrStdout(), lines, func(w io.Writer) error { return overridesTable(w, lines, now) })
-		},
-	}
-	r.Flags(cmd)
-	o.Flags(cmd, "table")
-	return cmd
-}
-
-// overrideLine is an override for programs.
-type overrideLine struct {
-	Key    string    `json:"key,omitempty"` // empty: all rules
-	All    bool      `json:"all,omitempty"`
-	Limit  string    `json:"limit"`
-	Until  time.Time `json:"until"`
-	Author string    `json:"author"`
-	Reason string    `json:"reason"`
-	Ended  bool      `json:"ended"`
-	// Because is why it changes nothing although it has not ended.
-	Because string `json:"changes_nothing_because,omitempty"`
-}
-
-func overrideLines(states []dynamicconfig.OverrideState) []overrideLine {
-	lines := make([]overrideLine, len(states))
-	for i := range states {
-		s := &states[i]
-		lines[i] = overrideLine{s.Key, s.All, s.Amount(), s.Until.UTC(), s.Author, s.Reason, s.Ended, s.Idle}
-	}
-	return lines
-}
-
-func overridesTable(w io.Writer, lines []overrideLine, now time.Time) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "KEY\tLIMIT\tUNTIL\tAUTHOR\tNOW\tREASON")
-	for _, l := range lines {
-		state := "holds for " + l.Until.Sub(now).Round(time.Second).String()
-		if l.Ended {
-			state = "has ended"
-		} else if l.Because != "" {
-			state = "changes nothing: " + l.Because
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.Key, "(all rules)"), l.Limit, l.Until.Format(time.RFC3339), l.Author, state, l.Reason)
-	}
-	return t.Flush()
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package change
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -44,7 +43,7 @@ var fieldUsage = map[string]string{
 	"shared":        "all keys that match have one bucket",
 }
 
-func newLimitsSet() *cobra.Command {
+func newSet() *cobra.Command {
 	var c changing
 	var clear []string
 	values := make(map[string]*string)
@@ -113,45 +112,4 @@ func fieldsOf(cmd *cobra.Command, values map[string]*string, clear []string) (fi
 func (c *changing) completeKeys(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	r := limitsdb.Source{DB: c.DB}
 	return r.CompleteKeys(cmd, args, typed)
-}
-
-func newLimitsRm() *cobra.Command {
-	var c changing
-	cmd := &cobra.Command{
-		Use:   "rm {FILE | --limits-db DB} KEY...",
-		Short: "Remove rules",
-		Long: `rm removes the rules whose keys are exactly KEY, with the comment just above each, and leaves the
-rest as it is. The keys then have the first glob that matches, or what unmatched says. For a
-glob, rm asks first; --yes is for scripts.`,
-		Example: `  headgate limits rm --limits-db /var/lib/headgate frontend:orders -m "the glob is enough"
-  headgate limits rm limits.yaml 'batch:*' --yes`,
-		ValidArgsFunction: c.completeKeys,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.in(cmd, args, func(text string, keys []string) (string, error) {
-				if len(keys) == 0 {
-					return "", errors.New("name a key; headgate limits list shows all")
-				}
-				for _, key := range keys {
-					removed, err := edit.Remove(text, key)
-					if errors.Is(err, edit.ErrNoRule) {
-						s, err := dynamicconfig.Parse("limits", []byte(text))
-						if err != nil {
-							return "", err
-						}
-						return "", limitsdb.Missing(s, key)
-					}
-					if _, broken := errors.AsType[*dynamicconfig.Error](err); broken {
-						return "", err
-					}
-					if err != nil {
-						return "", fmt.Errorf("rule %q: %w", key, err)
-					}
-					text = removed
-				}
-				return text, nil
-			})
-		},
-	}
-	c.flags(cmd)
-	return cmd
 }

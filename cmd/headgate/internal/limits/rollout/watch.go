@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package rollout
 
 import (
 	"context"
@@ -16,14 +16,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
-	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/admin/api/lasthour"
+	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/internal/recent"
 )
 
-// changeWatch looks at what a change of limits rejects, and takes it back if that is too much.
-type changeWatch struct {
+// Watch looks at what a change of limits rejects, and takes it back if that is too much.
+type Watch struct {
 	length time.Duration
 	above  string // a percentage; empty: only look
 	part   float64
@@ -35,13 +35,18 @@ const (
 	watchLeast = 20 // tokens: what fewer were offered says little
 )
 
-func (w *changeWatch) flags(flags *pflag.FlagSet) {
+// Flags adds the flags of the watch.
+func (w *Watch) Flags(flags *pflag.FlagSet) {
 	flags.DurationVar(&w.length, "watch", 0, "look for so long at what is rejected of the keys that change, at most 1h; needs --admin")
 	flags.StringVar(&w.above, "roll-back-above", "", "take the change back if more than this `percentage` is rejected while it is watched, as in 5%")
 }
 
-// check refuses flags that make no sense. staged says that each step of a change is watched.
-func (w *changeWatch) check(l *limitsdb.DB, staged bool) error {
+// On reports whether the change is watched.
+func (w *Watch) On() bool { return w.length != 0 }
+
+// Check refuses flags that make no sense, and keeps what they mean for Run. d is asked what is
+// rejected. staged says that each step of a change is watched.
+func (w *Watch) Check(d *adminclient.Decider, staged bool) error {
 	if w.above != "" {
 		number, isPercent := strings.CutSuffix(w.above, "%")
 		part, err := strconv.ParseFloat(number, 64)
@@ -55,15 +60,15 @@ func (w *changeWatch) check(l *limitsdb.DB, staged bool) error {
 		return errors.New("--roll-back-above: say for how long the change is watched, as in --watch 5m")
 	case w.length < 0 || w.length > recent.Hour:
 		return fmt.Errorf("--watch %v: at most %v is possible", w.length, recent.Hour)
-	case w.length > 0 && l.Admin.Address == "":
+	case w.length > 0 && d.Address == "":
 		return errors.New("--watch: say which decider to ask what is rejected, as in --admin 10.0.0.7:7936")
 	}
 	return nil
 }
 
-// run watches version stored, which took the place of before. The error says that it was
+// Run watches version stored, which took the place of before. The error says that it was
 // taken back.
-func (w *changeWatch) run(ctx context.Context, out io.Writer, s adminclient.Store, before, stored history.Version) error {
+func (w *Watch) Run(ctx context.Context, out io.Writer, s adminclient.Store, before, stored history.Version) error {
 	fmt.Fprintf(out, "watching for %v what is rejected; to stop watching ends nothing else\n", w.length)
 	began := time.Now()
 	tick := time.NewTicker(watchEvery)
@@ -84,7 +89,7 @@ func (w *changeWatch) run(ctx context.Context, out io.Writer, s adminclient.Stor
 		if err := s.Ask(ctx, http.MethodPost, "/v1/limits/dry-run?"+query.Encode(), before.Text, &d); err != nil {
 			fmt.Fprintf(out, "%v: %v\n", elapsed.Round(time.Second), err)
 		} else {
-			fmt.Fprintf(out, "%v: %s of %.0f rejected\n", elapsed.Round(time.Second), part(d.Rejected, d.Offered), d.Offered)
+			fmt.Fprintf(out, "%v: %s of %.0f rejected\n", elapsed.Round(time.Second), printable.Part(d.Rejected, d.Offered), d.Offered)
 		}
 		if w.above != "" && d.Offered >= watchLeast && d.Rejected > w.part*d.Offered {
 			return w.back(ctx, s, before, stored, &d)
@@ -97,8 +102,8 @@ func (w *changeWatch) run(ctx context.Context, out io.Writer, s adminclient.Stor
 }
 
 // back stores the text of before again.
-func (w *changeWatch) back(ctx context.Context, s adminclient.Store, before, stored history.Version, d *lasthour.DryRun) error {
-	why := fmt.Sprintf("%s of %.0f were rejected, and %s was the most", part(d.Rejected, d.Offered), d.Offered, w.above)
+func (w *Watch) back(ctx context.Context, s adminclient.Store, before, stored history.Version, d *lasthour.DryRun) error {
+	why := fmt.Sprintf("%s of %.0f were rejected, and %s was the most", printable.Part(d.Rejected, d.Offered), d.Offered, w.above)
 	v, err := s.Append(ctx, history.Change{Base: stored.Number, Text: before.Text, Message: fmt.Sprintf("version %d is taken back: %s", stored.Number, why)})
 	if err != nil {
 		return fmt.Errorf("%s, but version %d was not taken back: %w", why, stored.Number, err)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package limits
 
 import (
 	"encoding/json"
@@ -12,42 +12,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/runtest"
 	"github.com/headgate/headgate/dynamicconfig/history"
 )
 
 // limitsOf is a file of limits for two keys.
 func limitsOf(t *testing.T, orders, mail string) string {
 	t.Helper()
-	return written(t, "limits.yaml", "# by ada\nlimits:\n  - {key: orders, limit: "+orders+"}\n  - {key: mail, limit: "+mail+"}\n")
-}
-
-// must runs headgate limits with args, which succeeds, and returns what it prints.
-func must(t *testing.T, args ...string) string {
-	t.Helper()
-	out, said, err := execute(t, append([]string{"limits"}, args...)...)
-	if err != nil {
-		t.Fatalf("limits %v: %v\n%s", args, err, said)
-	}
-	return out
-}
-
-// refused runs headgate limits with args, which fails, and returns what it says.
-func refused(t *testing.T, want string, args ...string) string {
-	t.Helper()
-	out, said, err := execute(t, append([]string{"limits"}, args...)...)
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("limits %v: %v, %s; want %q", args, err, out, want)
-	}
-	return said
-}
-
-func expectText(t *testing.T, what, got string, want ...string) {
-	t.Helper()
-	for _, w := range want {
-		if !strings.Contains(got, w) {
-			t.Errorf("%s: no %q in\n%s", what, w, got)
-		}
-	}
+	return runtest.File(t, "limits.yaml", "# by ada\nlimits:\n  - {key: orders, limit: "+orders+"}\n  - {key: mail, limit: "+mail+"}\n")
 }
 
 // A mistyped path is no new database.
@@ -67,7 +39,7 @@ func TestANewDatabaseIsMadeInADirectoryThatThereIs(t *testing.T) {
 	if err := os.MkdirAll(missing, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	expectText(t, "apply", must(t, "apply", "--limits-db", missing, file, "-m", "first limits"), "version 1 is stored\n")
+	runtest.Expect(t, "apply", must(t, "apply", "--limits-db", missing, file, "-m", "first limits"), "version 1 is stored\n")
 }
 
 func TestLimitsAreChangedAndRolledBack(t *testing.T) {
@@ -77,12 +49,12 @@ func TestLimitsAreChangedAndRolledBack(t *testing.T) {
 	refused(t, "there are no limits yet: apply a first version, with `headgate limits apply --limits-db "+db+" FILE`", "rollback", "--limits-db", db)
 	refused(t, "say why, with --message", "apply", "--limits-db", db, first)
 	out := must(t, "apply", "--limits-db", db, first, "--dry-run")
-	expectText(t, "a dry run", out, `rule "orders" added`, "nothing was changed: version 0")
+	runtest.Expect(t, "a dry run", out, `rule "orders" added`, "nothing was changed: version 0")
 	if _, err := os.Stat(filepath.Join(db, "limits.db")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a dry run makes the database: %v", err)
 	}
-	expectText(t, "apply", must(t, "apply", "--limits-db", db, first, "-m", "first limits", "--author", "ada"), `rule "orders" added`, "version 1 is stored\n")
-	expectText(t, "apply of the same", must(t, "apply", "--limits-db", db, first, "-m", "again"), "nothing to change: version 1 has this text\n")
+	runtest.Expect(t, "apply", must(t, "apply", "--limits-db", db, first, "-m", "first limits", "--author", "ada"), `rule "orders" added`, "version 1 is stored\n")
+	runtest.Expect(t, "apply of the same", must(t, "apply", "--limits-db", db, first, "-m", "again"), "nothing to change: version 1 has this text\n")
 	out = must(t, "apply", "--limits-db", db, second, "-m", "for the sale\nsee the calendar", "--author", "bob", "--base", "1")
 	if out != "rule \"orders\": limit 100/s → 200/s, burst 100 → 200\nversion 2 is stored\n" {
 		t.Errorf("apply prints\n%s", out)
@@ -108,21 +80,21 @@ $`).MatchString(out) {
 	}
 	file := filepath.Join(t.TempDir(), "exported.yaml")
 	must(t, "export", "--limits-db", db, "-o", file)
-	expectText(t, "show", must(t, "show", "--limits-db", db, "orders"), "limit: 200/s")
-	expectText(t, "show of the first", must(t, "show", "--limits-db", db, "--version", "1", "orders"), "limit: 100/s")
+	runtest.Expect(t, "show", must(t, "show", "--limits-db", db, "orders"), "limit: 200/s")
+	runtest.Expect(t, "show of the first", must(t, "show", "--limits-db", db, "--version", "1", "orders"), "limit: 100/s")
 
-	expectText(t, "a rollback on trial", must(t, "rollback", "--limits-db", db, "--dry-run"), "limit 200/s → 100/s", "version 2 stays the newest")
-	expectText(t, "rollback", must(t, "rollback", "--limits-db", db), "limit 200/s → 100/s", "version 3 is stored")
+	runtest.Expect(t, "a rollback on trial", must(t, "rollback", "--limits-db", db, "--dry-run"), "limit 200/s → 100/s", "version 2 stays the newest")
+	runtest.Expect(t, "rollback", must(t, "rollback", "--limits-db", db), "limit 200/s → 100/s", "version 3 is stored")
 	if out = must(t, "export", "--limits-db", db); out != string(text) {
 		t.Errorf("after the rollback, the limits are\n%s", out)
 	}
-	expectText(t, "rollback to what is there", must(t, "rollback", "--limits-db", db, "1"), "nothing to change: version 3 has the text of version 1")
-	expectText(t, "rollback of the rollback", must(t, "rollback", "--limits-db", db, "2"), "version 4 is stored")
-	expectText(t, "history", must(t, "history", "--limits-db", db), "roll back to version 1", "roll back to version 2")
+	runtest.Expect(t, "rollback to what is there", must(t, "rollback", "--limits-db", db, "1"), "nothing to change: version 3 has the text of version 1")
+	runtest.Expect(t, "rollback of the rollback", must(t, "rollback", "--limits-db", db, "2"), "version 4 is stored")
+	runtest.Expect(t, "history", must(t, "history", "--limits-db", db), "roll back to version 1", "roll back to version 2")
 	refused(t, `"two" is no version`, "rollback", "--limits-db", db, "two")
 	refused(t, history.ErrNoVersion.Error(), "rollback", "--limits-db", db, "77")
 
-	expectText(t, "on stderr", refused(t, "nothing was changed", "prune", "--limits-db", db, "--keep", "3"), "dangerous: version 1 and all before it are removed for good")
+	runtest.Expect(t, "on stderr", refused(t, "nothing was changed", "prune", "--limits-db", db, "--keep", "3"), "dangerous: version 1 and all before it are removed for good")
 	if out = must(t, "prune", "--limits-db", db, "--keep", "3", "--yes"); out != "versions removed: 1\n" {
 		t.Errorf("prune prints %s", out)
 	}
@@ -139,38 +111,13 @@ $`).MatchString(out) {
 func TestApplyShowsMistakesAndChangesNothing(t *testing.T) {
 	db := t.TempDir()
 	must(t, "apply", "--limits-db", db, limitsOf(t, "100/s", "5/s"), "-m", "first limits")
-	bad := written(t, "bad.yaml", "limits:\n  - {key: a, limit: 10}\n  - {key: b, limits: 5/s}\n")
+	bad := runtest.File(t, "bad.yaml", "limits:\n  - {key: a, limit: 10}\n  - {key: b, limits: 5/s}\n")
 	said := refused(t, bad+" cannot be used, and nothing was changed", "apply", "--limits-db", db, bad, "-m", "x")
-	expectText(t, "on stderr", said, "bad.yaml:2:21: rule \"a\": limit: \"10\" has no unit", "  - {key: a, limit: 10}\n      |                     ^\n", "bad.yaml:3:14:", "did you mean limit?")
-	mine := written(t, "mine.yaml", "limits: [{key: a, limit: 1/s, algorithm: by-tier}]\n")
-	expectText(t, "on stderr", refused(t, "nothing was changed", "apply", "--limits-db", db, mine, "-m", "x"), `there is no algorithm "by-tier"`)
+	runtest.Expect(t, "on stderr", said, "bad.yaml:2:21: rule \"a\": limit: \"10\" has no unit", "  - {key: a, limit: 10}\n      |                     ^\n", "bad.yaml:3:14:", "did you mean limit?")
+	mine := runtest.File(t, "mine.yaml", "limits: [{key: a, limit: 1/s, algorithm: by-tier}]\n")
+	runtest.Expect(t, "on stderr", refused(t, "nothing was changed", "apply", "--limits-db", db, mine, "-m", "x"), `there is no algorithm "by-tier"`)
 	if out := must(t, "history", "--limits-db", db); strings.Count(out, "\n") != 2 {
 		t.Errorf("a broken file is stored:\n%s", out)
 	}
 	must(t, "apply", "--limits-db", db, mine, "-m", "x", "--also", "by-tier")
-}
-
-// A daemon follows what the command line stores, which needs no daemon.
-func TestServeFollowsADatabase(t *testing.T) {
-	t.Parallel()
-	db := t.TempDir()
-	_, _, err := execute(t, "serve", "--limits-db", db, "--listen", "127.0.0.1:0", "--edge", "127.0.0.1:0")
-	if err == nil || !strings.Contains(err.Error(), "headgate limits apply --limits-db "+db) {
-		t.Errorf("without limits: %v", err)
-	}
-	must(t, "apply", "--limits-db", db, limitsOf(t, "100/s", "5/s"), "-m", "first limits")
-	p := serving(t, "--limits-db", db)
-	p.ready(t)
-	must(t, "apply", "--limits-db", db, limitsOf(t, "200/s", "5/s"), "-m", "for the sale")
-	eventually(t, "the change is in force", func() bool {
-		return strings.Contains(p.logged(), `name="version 2"`) && strings.Contains(p.logged(), "limit 100/s → 200/s")
-	})
-	must(t, "rollback", "--limits-db", db)
-	eventually(t, "the rollback is in force", func() bool { return strings.Contains(p.logged(), "limit 200/s → 100/s") })
-	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
-	must(t, "rollback", "--limits-db", db, "2") // while no daemon runs
-	if out, said, err := execute(t, "serve", "--limits-db", db, "--check"); err != nil || !strings.HasPrefix(out, "version 4: good, rules: 2") {
-		t.Errorf("--check: %v, %s%s", err, out, said)
-	}
 }

@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+// Package limits has the commands below `headgate limits`. Those that read limits and those that
+// change them are in the packages read and change. Here are those that only a running decider can
+// answer: dry-run, suggest and reset.
+//
+// Out of scope: what files and databases of limits are; see limitsfile and limitsdb.
+package limits
 
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/change"
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/read"
 	"github.com/headgate/headgate/internal/command"
 )
 
-func newLimits() *cobra.Command {
+// New returns the command limits with all commands below it.
+func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limits",
 		Short: "Check, show and change limits, and keep their history",
@@ -30,9 +38,8 @@ must be made again; and with 4 if nobody confirmed what is dangerous.`,
 		Args: command.NoSuch,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newLimitsCheck(), newLimitsList(), newLimitsGet(), newLimitsShow(), newLimitsDiff(), newLimitsImport(),
-		newLimitsSet(), newLimitsRm(), newLimitsEdit(), newLimitsDryRun(), newLimitsSuggest(), newLimitsApply(), newLimitsRollback(),
-		newLimitsOverride(), newLimitsBypass(), newLimitsOverrides(), newLimitsReset(),
-		newLimitsHistory(), newLimitsExport(), newLimitsPrune())
+	cmd.AddCommand(newDryRun(), newSuggest(), newReset())
+	cmd.AddCommand(read.Commands()...)
+	cmd.AddCommand(change.Commands()...)
 	return cmd
 }

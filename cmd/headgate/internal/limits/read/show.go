@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package read
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 )
 
-func newLimitsShow() *cobra.Command {
+func newShow() *cobra.Command {
 	var r limitsdb.Source
 	var o output.Form
 	cmd := &cobra.Command{

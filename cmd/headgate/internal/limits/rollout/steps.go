@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package rollout
 
 import (
 	"context"
@@ -14,28 +14,32 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
-	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/edit"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/recent"
 )
 
-// stages apply a change in steps: the rules that change are enforced for a larger part at
+// Steps makes a change in steps: the rules that change are enforced for a larger part at
 // each step, and for all of it at the last.
-type stages struct {
+type Steps struct {
 	steps    []string // as given
 	every    time.Duration
 	percents []float64
 }
 
-func (s *stages) flags(flags *pflag.FlagSet) {
+// Flags adds the flags of the steps.
+func (s *Steps) Flags(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&s.steps, "enforce", nil, "apply the change in steps, in which the rules that change are enforced for these `percents`, as in 10,50,100; needs --admin")
 	flags.DurationVar(&s.every, "every", 5*time.Minute, "with --enforce, how long a step is watched, at most 1h")
 }
 
-// check refuses steps that make no sense. Each step is watched by w.
-func (s *stages) check(l *limitsdb.DB, w *changeWatch) error {
+// On reports whether the change is made in steps.
+func (s *Steps) On() bool { return len(s.steps) > 0 }
+
+// Check refuses steps that make no sense, and keeps what they mean for Run. d stores each step, and
+// w watches it.
+func (s *Steps) Check(d *adminclient.Decider, w *Watch) error {
 	if len(s.steps) == 0 {
 		return nil
 	}
@@ -55,15 +59,20 @@ func (s *stages) check(l *limitsdb.DB, w *changeWatch) error {
 		return errors.New("--watch: with --enforce, each step is watched: say for how long with --every")
 	case s.every < watchFrom+watchEvery || s.every > recent.Hour:
 		return fmt.Errorf("--every %v: a step takes from %v to %v", s.every, watchFrom+watchEvery, recent.Hour)
-	case l.Admin.Address == "":
+	case d.Address == "":
 		return errors.New("--enforce makes the change in steps: say which decider to ask what is rejected, as in --admin 10.0.0.7:7936")
 	}
 	return nil
 }
 
-// run takes the change from before to wanted through the steps after the first, which is
+// First returns the text of the first step from one configuration to another.
+func (s *Steps) First(from, wanted *dynamicconfig.Snapshot) (string, error) {
+	return edit.Enforce(from, wanted, s.percents[0])
+}
+
+// Run takes the change from before to wanted through the steps after the first, which is
 // stored. The error says that it was taken back, or at which step it stands.
-func (s *stages) run(ctx context.Context, out io.Writer, store adminclient.Store, w changeWatch, before, stored history.Version, wanted *dynamicconfig.Snapshot, message string) error {
+func (s *Steps) Run(ctx context.Context, out io.Writer, store adminclient.Store, w Watch, before, stored history.Version, wanted *dynamicconfig.Snapshot, message string) error {
 	from, err := before.Parse()
 	if err != nil {
 		return err
@@ -76,13 +85,13 @@ func (s *stages) run(ctx context.Context, out io.Writer, store adminclient.Store
 				return err
 			}
 			if text != stored.Text { // else no rule is enforced for more than before
-				if stored, err = store.Append(ctx, history.Change{Base: stored.Number, Text: text, Message: s.named(message, i)}); err != nil {
+				if stored, err = store.Append(ctx, history.Change{Base: stored.Number, Text: text, Message: s.Message(message, i)}); err != nil {
 					return fmt.Errorf("the step to %v%%, which was not done: %w", percent, err)
 				}
 			}
-			fmt.Fprintf(out, "version %d is stored: %s\n", stored.Number, s.named(message, i))
+			fmt.Fprintf(out, "version %d is stored: %s\n", stored.Number, s.Message(message, i))
 		}
-		if err := w.run(ctx, out, store, before, stored); err != nil {
+		if err := w.Run(ctx, out, store, before, stored); err != nil {
 			return err
 		}
 		if ctx.Err() != nil && i < len(s.percents)-1 {
@@ -93,7 +102,7 @@ func (s *stages) run(ctx context.Context, out io.Writer, store adminclient.Store
 	return nil
 }
 
-// named is the message of a step.
-func (s *stages) named(message string, step int) string {
+// Message returns the message of a step, of which 0 is the first.
+func (s *Steps) Message(message string, step int) string {
 	return fmt.Sprintf("%s (step %d of %d: enforced for %v%%)", message, step+1, len(s.percents), s.percents[step])
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package change
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 // exitDiffers is the exit code of diff --exit-code where there are differences.
 const exitDiffers = 2
 
-func newLimitsDiff() *cobra.Command {
+func newDiff() *cobra.Command {
 	var l limitsdb.DB
 	var o output.Form
 	var code bool

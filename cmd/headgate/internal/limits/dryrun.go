@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package limits
 
 import (
 	"context"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strconv"
 	"text/tabwriter"
 	"time"
 
@@ -21,7 +19,7 @@ import (
 	"github.com/headgate/headgate/internal/printable"
 )
 
-func newLimitsDryRun() *cobra.Command {
+func newDryRun() *cobra.Command {
 	var a adminclient.Decider
 	var o output.Form
 	cmd := &cobra.Command{
@@ -71,7 +69,7 @@ func printDryRun(out io.Writer, d *lasthour.DryRun, now time.Time) error {
 		}
 	}
 	fmt.Fprintf(out, "would have rejected %s of the last %v, where %s were rejected: more of %d of the %s, at up to %s\n\n",
-		part(d.Would, d.Offered), back, part(d.Rejected, d.Offered), hit, printable.Count(len(d.Keys)+d.More, "key that it changes", "keys that it changes"), printable.Count(hosts, "host", "hosts"))
+		printable.Part(d.Would, d.Offered), back, printable.Part(d.Rejected, d.Offered), hit, printable.Count(len(d.Keys)+d.More, "key that it changes", "keys that it changes"), printable.Count(hosts, "host", "hosts"))
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tRULE\tHOSTS\tOFFERED\tREJECTED\tWOULD BE")
 	for i, k := range d.Keys {
@@ -79,7 +77,7 @@ func printDryRun(out io.Writer, d *lasthour.DryRun, now time.Time) error {
 			fmt.Fprintf(w, "… and %d more: -o json has them\n", len(d.Keys)-i)
 			break
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%.0f\t%s\t%s\n", k.Key, k.Rule, k.Hosts, k.Offered, part(k.Rejected, k.Offered), part(k.Would, k.Offered))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%.0f\t%s\t%s\n", k.Key, k.Rule, k.Hosts, k.Offered, printable.Part(k.Rejected, k.Offered), printable.Part(k.Would, k.Offered))
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -88,56 +86,4 @@ func printDryRun(out io.Writer, d *lasthour.DryRun, now time.Time) error {
 		fmt.Fprintf(out, "%s, so what happened there is not counted\n", printable.Count(d.Silent, "member does not answer", "members do not answer"))
 	}
 	return nil
-}
-
-// part is v of all, for people.
-func part(v, all float64) string {
-	if all <= 0 {
-		return "0%"
-	}
-	return strconv.FormatFloat(100*v/all, 'f', 1, 64) + "%"
-}
-
-func newLimitsSuggest() *cobra.Command {
-	var a adminclient.Decider
-	var like string
-	var margin float64
-	var most int
-	var o output.Form
-	cmd := &cobra.Command{
-		Use:   "suggest",
-		Short: "Suggest limits from what was offered during the last hour",
-		Long: `suggest asks a running decider for the peak of each key during the last hour, over all
-members, and prints limits with some room above it. A peak is of one second, or, more than five minutes ago, of ten.`,
-		Example: `  headgate limits suggest --admin 10.0.0.7:7936
-  headgate limits suggest --admin 10.0.0.7:7936 --like orders: --margin 2`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
-				var found struct {
-					Suggestions []lasthour.Suggestion `json:"suggestions"`
-				}
-				query := url.Values{"like": {like}, "n": {strconv.Itoa(most)}, "margin": {strconv.FormatFloat(margin, 'g', -1, 64)}}
-				if err := c.Ask(ctx, http.MethodGet, "/v1/limits/suggest?"+query.Encode(), "", &found); err != nil {
-					return err
-				}
-				return o.Print(cmd.OutOrStdout(), found.Suggestions, func(w io.Writer) error { return printSuggestions(w, found.Suggestions) })
-			})
-		},
-	}
-	a.Flags(cmd.Flags())
-	cmd.Flags().StringVar(&like, "like", "", "only keys that contain this `text`")
-	cmd.Flags().Float64Var(&margin, "margin", 1.5, "how many times the peak, 1 to 100")
-	cmd.Flags().IntVarP(&most, "number", "n", 20, "how many keys, at most 200")
-	o.Flags(cmd, "table")
-	return cmd
-}
-
-func printSuggestions(out io.Writer, all []lasthour.Suggestion) error {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "KEY\tPEAK\tLIMIT\tSUGGESTED")
-	for _, s := range all {
-		fmt.Fprintf(w, "%s\t%.4g/s\t%s\t%s\n", s.Key, s.Peak, s.Limit, s.Now)
-	}
-	return w.Flush()
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package limits
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 )
 
-func newLimitsReset() *cobra.Command {
+func newReset() *cobra.Command {
 	var a adminclient.Decider
 	cmd := &cobra.Command{
 		Use:   "reset KEY",

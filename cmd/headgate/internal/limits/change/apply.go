@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package change
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,16 +15,16 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/rollout"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/dynamicconfig/edit"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon"
 )
 
-func newLimitsApply() *cobra.Command {
+func newApply() *cobra.Command {
 	var c changing
-	var w changeWatch
-	var staged stages
+	var w rollout.Watch
+	var staged rollout.Steps
 	cmd := &cobra.Command{
 		Use:   "apply FILE",
 		Short: "Make a file the limits of a database, as a new version",
@@ -58,7 +56,7 @@ that holds and is not in the file, it asks first; --yes is for scripts.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-				if err := errors.Join(c.CheckDirectory(), c.reasoned(), staged.check(&c.DB, &w), w.check(&c.DB, len(staged.steps) > 0)); err != nil {
+				if err := errors.Join(c.CheckDirectory(), c.reasoned(), staged.Check(&c.Admin, &w), w.Check(&c.Admin, staged.On())); err != nil {
 					return err
 				}
 				s, found := limitsfile.CheckFile(cmd.InOrStdin(), args[0], c.also)
@@ -71,10 +69,10 @@ that holds and is not in the file, it asks first; --yes is for scripts.`,
 					return err
 				}
 				why := endedOverrides(on, s, time.Now())
-				if len(staged.steps) > 0 {
+				if staged.On() {
 					return c.staged(ctx, cmd, db, &w, &staged, on, s, why)
 				}
-				if err := c.storeChecked(ctx, cmd, db, on, s, why...); err != nil || w.length == 0 || c.dryRun {
+				if err := c.storeChecked(ctx, cmd, db, on, s, why...); err != nil || !w.On() || c.dryRun {
 					return err
 				}
 				return c.watched(ctx, c.progress(cmd), db, &w, on)
@@ -82,8 +80,8 @@ that holds and is not in the file, it asks first; --yes is for scripts.`,
 		},
 	}
 	c.flags(cmd)
-	w.flags(cmd.Flags())
-	staged.flags(cmd.Flags())
+	w.Flags(cmd.Flags())
+	staged.Flags(cmd.Flags())
 	return cmd
 }
 
@@ -104,18 +102,19 @@ func endedOverrides(before history.Version, s *dynamicconfig.Snapshot, now time.
 	return why
 }
 
-// staged makes s the limits in steps, in the place of before. why are dangers of that.
-func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.Store, w *changeWatch, steps *stages, before history.Version, s *dynamicconfig.Snapshot, why []string) error {
+// staged makes s the limits in steps, in the place of before. why are the dangers that the caller
+// knows.
+func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.Store, w *rollout.Watch, steps *rollout.Steps, before history.Version, s *dynamicconfig.Snapshot, why []string) error {
 	from, err := before.Parse()
 	if err != nil || before.Number == 0 {
 		return fmt.Errorf("--enforce: there are no limits that the change could be taken back to: apply the file without it (%s)", before.Name())
 	}
-	text, err := edit.Enforce(from, s, steps.percents[0])
+	text, err := steps.First(from, s)
 	if err != nil {
 		return err
 	}
 	message := c.message
-	c.message = steps.named(message, 0)
+	c.message = steps.Message(message, 0)
 	first, err := c.checked(cmd, from, "the first step", text)
 	if err != nil {
 		return err
@@ -131,7 +130,7 @@ func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.St
 	if err != nil {
 		return err
 	}
-	if err := steps.run(ctx, c.progress(cmd), adminclient.Store{Client: asked}, *w, before, stored, s, message); err != nil {
+	if err := steps.Run(ctx, c.progress(cmd), adminclient.Store{Client: asked}, *w, before, stored, s, message); err != nil {
 		return err
 	}
 	stored, err = limitsdb.Newest(ctx, db)
@@ -140,7 +139,7 @@ func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.St
 }
 
 // watched watches the version that took the place of before, if one did.
-func (c *changing) watched(ctx context.Context, out io.Writer, db daemon.LimitsDB, w *changeWatch, before history.Version) error {
+func (c *changing) watched(ctx context.Context, out io.Writer, db daemon.LimitsDB, w *rollout.Watch, before history.Version) error {
 	stored, err := limitsdb.Newest(ctx, db)
 	if err != nil || stored.Number != before.Number+1 {
 		return err
@@ -153,66 +152,5 @@ func (c *changing) watched(ctx context.Context, out io.Writer, db daemon.LimitsD
 	if err != nil {
 		return err
 	}
-	return w.run(ctx, out, adminclient.Store{Client: asked}, before, stored)
-}
-
-func newLimitsRollback() *cobra.Command {
-	var c changing
-	cmd := &cobra.Command{
-		Use:   "rollback [VERSION]",
-		Short: "Take changes of a database back",
-		Long: `rollback stores the text of an earlier version as a new one, and prints what that changes.
-Without a VERSION, it takes back the newest change. The history keeps all of them, so a
-rollback can be taken back too. If it takes several changes back at once, or a limit becomes less
-than half, rollback asks first; --yes is for scripts.`,
-		Example: `  headgate limits rollback --limits-db /var/lib/headgate
-  headgate limits rollback --limits-db /var/lib/headgate 7 -m "the sale is over" --yes`,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: c.CompleteVersions,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && !c.Named() {
-				if _, err := os.Stat(args[0]); err == nil {
-					return fmt.Errorf("limits rollback: %s is a file, which has no versions: put its earlier text back from where you keep it, and daemons follow; or name a database with --limits-db", args[0])
-				}
-			}
-			return c.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
-				on, err := limitsdb.At(ctx, db, 0)
-				if err != nil {
-					return err
-				}
-				number := on.Number - 1
-				if len(args) == 1 {
-					if number, err = strconv.ParseInt(args[0], 10, 64); err != nil || number < 1 {
-						return fmt.Errorf("%q is no version: write its number, as in 7", args[0])
-					}
-				} else if number == 0 {
-					return errors.New("version 1 is the only one: there is nothing to take back")
-				}
-				to, err := db.Get(ctx, number)
-				if err != nil {
-					return err
-				}
-				if to.Text == on.Text {
-					c.done.Version = on.Number
-					fmt.Fprintf(c.people(cmd), "nothing to change: version %d has the text of version %d\n", on.Number, number)
-					return nil
-				}
-				wanted, err := to.Parse()
-				if err != nil {
-					fmt.Fprintln(cmd.ErrOrStderr(), err)
-					return fmt.Errorf("%s cannot be used by this release", to.Name())
-				}
-				if c.message == "" {
-					c.message = "roll back to " + to.Name()
-				}
-				var why []string
-				if n := on.Number - number; n > 1 {
-					why = []string{fmt.Sprintf("%d changes are taken back at once", n)}
-				}
-				return c.storeChecked(ctx, cmd, db, on, wanted, why...)
-			})
-		},
-	}
-	c.flags(cmd)
-	return cmd
+	return w.Run(ctx, out, adminclient.Store{Client: asked}, before, stored)
 }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package change
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/command"
+)
+
+// confirm says what is dangerous, and asks whether it is meant, unless yes says so.
+func confirm(cmd *cobra.Command, yes bool, why ...string) error {
+	for _, danger := range why {
+		fmt.Fprintf(cmd.ErrOrStderr(), "dangerous: %s\n", danger)
+	}
+	if len(why) == 0 || yes {
+		return nil
+	}
+	answer, err := ask(cmd, "Do it? [y/N] ")
+	if err != nil || !strings.HasPrefix(strings.ToLower(answer), "y") {
+		return command.WithCode(errors.New("nothing was changed, because the change was not confirmed: answer y, or add --yes"), exitUnconfirmed)
+	}
+	return nil
+}
+
+// dangers says what in changes may hurt at once.
+func dangers(old, new *dynamicconfig.Snapshot, changes []dynamicconfig.Change) (why []string) {
+	rulesOf := func(s *dynamicconfig.Snapshot) map[string]dynamicconfig.Rule {
+		all := make(map[string]dynamicconfig.Rule)
+		for _, r := range s.Rules() {
+			all[r.Key] = r
+		}
+		return all
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	before, after := rulesOf(old), rulesOf(new)
+	for _, c := range changes {
+		was, is := before[c.Name], after[c.Name]
+		switch {
+		case c.Section == "unmatched" && new.Unmatched() == dynamicconfig.UnmatchedDeny:
+			why = append(why, "all events of keys without a rule are refused")
+		case c.Section == "overrides" && c.Name == "" && c.Kind != dynamicconfig.Removed && bypassesAll(new):
+			why = append(why, "all events of all keys are let through")
+		case c.Section != "limits" || c.Kind == dynamicconfig.Reordered:
+		case c.Kind == dynamicconfig.Removed && was.IsGlob():
+			why = append(why, fmt.Sprintf("the rule %q is removed, which is for many keys", c.Name))
+		case c.Kind == dynamicconfig.Changed && was.InFlight == is.InFlight && is.Limit < was.Limit/2:
+			why = append(why, fmt.Sprintf("the limit of %q becomes less than half: %s → %s", c.Name, limitsfile.LimitOf(&was), limitsfile.LimitOf(&is)))
+		}
+	}
+	return why
+}
+
+// bypassesAll reports whether s has an override that lets all events through.
+func bypassesAll(s *dynamicconfig.Snapshot) bool {
+	return slices.ContainsFunc(s.Overrides(), func(o dynamicconfig.Override) bool { return o.All && o.Bypass })
+}
+
+// ask asks a question on stderr, and reads one line of stdin.
+func ask(cmd *cobra.Command, question string) (answer string, err error) {
+	fmt.Fprint(cmd.ErrOrStderr(), question)
+	var line []byte
+	for one := make([]byte, 1); ; { // no more than the line: an editor may read the rest
+		n, err := cmd.InOrStdin().Read(one)
+		switch {
+		case n == 1 && one[0] == '\n':
+			return strings.TrimSpace(string(line)), nil
+		case n == 1:
+			line = append(line, one[0])
+		case err == io.EOF && len(line) > 0:
+			return strings.TrimSpace(string(line)), nil
+		case err != nil:
+			fmt.Fprintln(cmd.ErrOrStderr())
+			return "", err
+		}
+	}
+}

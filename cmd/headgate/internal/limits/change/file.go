@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package change
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
+	"github.com/headgate/headgate/dynamicconfig"
+)
+
+// inFile changes the text of a file.
+func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string) (string, error)) error {
+	path, err := filepath.EvalSymlinks(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no such file, %q: name the file of limits first, or a database with --limits-db, or a decider that has one with --admin", file)
+	}
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	_, data, err := limitsfile.Read(nil, path)
+	if err != nil {
+		return err
+	}
+	changed, err := text(string(data))
+	if err != nil {
+		rename(err, file)
+		return c.refused(cmd, file, err)
+	}
+	old, err := dynamicconfig.Parse(file, data)
+	if err != nil {
+		return c.refused(cmd, file, err)
+	}
+	s, err := c.checked(cmd, old, file, changed)
+	if err != nil {
+		return err
+	}
+	if err := c.review(cmd, old, s, false); err != nil {
+		return err
+	}
+	c.done.File = file
+	if c.dryRun || changed == string(data) {
+		fmt.Fprintf(c.people(cmd), "%s: nothing was changed\n", file)
+		return nil
+	}
+	if err := replaceFile(path, changed, info.Mode().Perm()); err != nil {
+		return err
+	}
+	c.done.Stored = true
+	fmt.Fprintf(c.people(cmd), "%s: written\n", file)
+	return nil
+}
+
+// replaceFile writes a new file and renames it, so that nobody reads half of it.
+func replaceFile(path, text string, mode os.FileMode) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".headgate-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		err = errors.Join(err, os.Remove(f.Name()))
+	}
+	return err
+}
+
+// rename gives the mistakes in err the name of their file, which package edit does not know.
+func rename(err error, name string) {
+	switch e := err.(type) { //nolint:errorlint // it looks at each part of err itself
+	case *dynamicconfig.Error:
+		e.Name = name
+	case interface{ Unwrap() error }:
+		rename(e.Unwrap(), name)
+	case interface{ Unwrap() []error }:
+		for _, one := range e.Unwrap() {
+			rename(one, name)
+		}
+	}
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limits
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/cmd/headgate/internal/output"
+	"github.com/headgate/headgate/internal/admin/api/lasthour"
+)
+
+func newSuggest() *cobra.Command {
+	var a adminclient.Decider
+	var like string
+	var margin float64
+	var most int
+	var o output.Form
+	cmd := &cobra.Command{
+		Use:   "suggest",
+		Short: "Suggest limits from what was offered during the last hour",
+		Long: `suggest asks a running decider for the peak of each key during the last hour, over all
+members, and prints limits with some room above it. A peak is of one second, or, more than five minutes ago, of ten.`,
+		Example: `  headgate limits suggest --admin 10.0.0.7:7936
+  headgate limits suggest --admin 10.0.0.7:7936 --like orders: --margin 2`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
+				var found struct {
+					Suggestions []lasthour.Suggestion `json:"suggestions"`
+				}
+				query := url.Values{"like": {like}, "n": {strconv.Itoa(most)}, "margin": {strconv.FormatFloat(margin, 'g', -1, 64)}}
+				if err := c.Ask(ctx, http.MethodGet, "/v1/limits/suggest?"+query.Encode(), "", &found); err != nil {
+					return err
+				}
+				return o.Print(cmd.OutOrStdout(), found.Suggestions, func(w io.Writer) error { return printSuggestions(w, found.Suggestions) })
+			})
+		},
+	}
+	a.Flags(cmd.Flags())
+	cmd.Flags().StringVar(&like, "like", "", "only keys that contain this `text`")
+	cmd.Flags().Float64Var(&margin, "margin", 1.5, "how many times the peak, 1 to 100")
+	cmd.Flags().IntVarP(&most, "number", "n", 20, "how many keys, at most 200")
+	o.Flags(cmd, "table")
+	return cmd
+}
+
+func printSuggestions(out io.Writer, all []lasthour.Suggestion) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "KEY\tPEAK\tLIMIT\tSUGGESTED")
+	for _, s := range all {
+		fmt.Fprintf(w, "%s\t%.4g/s\t%s\t%s\n", s.Key, s.Peak, s.Limit, s.Now)
+	}
+	return w.Flush()
+}
