@@ -47,6 +47,7 @@ func Import(name string, data []byte) ([]byte, error) {
 		Share:     "write the fields where they are needed",
 		Reference: "quotaservice's documentation",
 		Empty:     "a quotaservice config has namespaces: with a map, or a global_default_bucket",
+		Other:     map[string]string{"rate": "fill_rate", "limit": "fill_rate", "burst": "size", "capacity": "size"},
 		MaxFields: maxNames,
 	})
 	var c config

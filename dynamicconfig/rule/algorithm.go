@@ -35,10 +35,11 @@ func CheckNamed(name string) error {
 		if err == nil {
 			return nil
 		}
-		if meant := message.Suggest(name, BuiltIn()); strings.HasSuffix(meant, "?") {
-			return errors.New(message.Quote(name) + " is not the name of an algorithm: " + meant)
+		meant := message.Suggest(name, BuiltIn())
+		if !strings.HasSuffix(meant, "?") {
+			meant += ", or a name of your own of a to z, 0 to 9 and -"
 		}
-		return err
+		return errors.New(message.Quote(name) + " is not the name of an algorithm: " + meant)
 	}
 	return errors.Join(CheckAlgorithm(account), CheckAlgorithm(weigher))
 }

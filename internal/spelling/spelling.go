@@ -18,6 +18,9 @@ const (
 func Nearest(typed string, names []string) string {
 	best, fewest := "", most+1
 	for _, name := range names {
+		if joined(typed) == joined(name) {
+			return name
+		}
 		edits := distance(typed, name)
 		if begins(name, typed) || begins(typed, name) {
 			edits = min(edits, 1)
@@ -27,6 +30,12 @@ func Nearest(typed string, names []string) string {
 		}
 	}
 	return best
+}
+
+// joined is name without what joins its words, which are as different programs
+// write them: maxKeys, max-keys and max_keys.
+func joined(name string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))
 }
 
 func begins(whole, part string) bool {

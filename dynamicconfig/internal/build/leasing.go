@@ -98,14 +98,8 @@ func (c checker) priorities() {
 		return
 	}
 	for _, band := range slices.Sorted(maps.Keys(p)) {
-		name := p[band]
-		err := rule.CheckNamed(name)
-		switch {
-		case err != nil:
-			c.note(BandField(band), "%v", err)
-			e.Spoil("priorities")
-		case !rule.Leases(name):
-			c.note(BandField(band), "%s does not share within a band: use none, static, proportional-share or fair-share", name)
+		if name := p[band]; rule.CheckNamed(name) != nil || !rule.Leases(name) {
+			c.note(BandField(band), "%s does not share within a band: use none, static, proportional-share or fair-share", message.Quote(name))
 			e.Spoil("priorities")
 		}
 	}

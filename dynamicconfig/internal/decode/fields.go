@@ -87,6 +87,17 @@ var elsewhere = func() map[string]string {
 	return to
 }()
 
+// other has what other rate limiters call fields of a limits file.
+var other = map[string]string{
+	"rules": "limits", "policies": "limits", "buckets": "limits",
+	"name": "key", "pattern": "key", "match": "key", "glob": "key", "resource": "key",
+	"rate": "limit", "qps": "limit", "rps": "limit", "quota": "limit", "capacity": "limit", "fill_rate": "limit",
+	"size": "burst", "bucket_size": "burst",
+	"wait": "max_wait", "timeout": "max_wait", "wait_timeout": "max_wait",
+	"type": "algorithm", "strategy": "algorithm",
+	"comment": "description", "note": "description",
+}
+
 // RuleFields are the names of the fields that a rule may have in a config file, sorted.
 func RuleFields() []string { return slices.Clone(knownRule) }
 

@@ -98,6 +98,7 @@ func newDecoder(data []byte) *decoder {
 		Reference: "docs/config.md",
 		Empty:     "write limits: [] to have no limits",
 		Elsewhere: elsewhere,
+		Other:     other,
 	})
 	return &decoder{Builder: build.New(&f.Problems), File: f}
 }

@@ -25,6 +25,8 @@ type Dialect struct {
 	Empty string
 	// Elsewhere says of fields that stand in the wrong map what to do with them.
 	Elsewhere map[string]string
+	// Other has, by names that other programs give to fields, the names of the fields here.
+	Other map[string]string
 	// MaxFields is how many fields one map may have; 0 is 2000. The parser takes quadratic
 	// time for them: 20,000 take a second or two.
 	MaxFields int

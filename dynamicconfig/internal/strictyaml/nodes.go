@@ -117,12 +117,16 @@ func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, 
 		case known != nil && !slices.Contains(known, name) && f.full():
 			f.more++ // not worth a suggestion
 		case known != nil && !slices.Contains(known, name):
-			meant := spelling.Nearest(name, known)
+			meant := f.meant(name, known)
 			if advice := f.dialect.Elsewhere[name]; meant == "" && advice != "" {
 				f.Add(at, "%s: %s: %s", who, name, advice)
 				break
 			}
-			f.Add(at, "%s: there is no field %s: %s", who, message.Quote(name), message.Suggest(name, known))
+			remedy := "did you mean " + meant + "?"
+			if meant == "" {
+				remedy = "use " + message.OneOf(known)
+			}
+			f.Add(at, "%s: there is no field %s: %s", who, message.Quote(name), remedy)
 			misspelt = append(misspelt, Field{meant, v.Value})
 		case v.Value == nil || v.Value.Type() == ast.NullType:
 			f.Add(at, "%s: %s has no value: write one, or remove it", who, name)
@@ -141,6 +145,14 @@ func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, 
 		}
 	}
 	return fields, true
+}
+
+// meant is the field of known that name was meant to be; empty if that is not clear.
+func (f *File) meant(name string, known []string) string {
+	if other := f.dialect.Other[strings.ToLower(name)]; slices.Contains(known, other) {
+		return other
+	}
+	return spelling.Nearest(name, known)
 }
 
 // name is the name that a map's key stands for.
