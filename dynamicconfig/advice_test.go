@@ -27,6 +27,8 @@ func TestAMistakeIsToldOnceWithWhatToWrite(t *testing.T) {
 		`{limits: [], overrides: [{key: a, limit: 2x, until: 2026, author: a, reason: r}]}`:                   `until: "2026" is not a time: write it as in 2026-11-23T05:00:00Z`,
 		`limits: [{key: a, rate: 1/s}]`:                                                                       `rule "a": there is no field "rate": did you mean limit?`,
 		`limits: [{pattern: a, limit: 1/s}]`:                                                                  `rule number 1: there is no field "pattern": did you mean key?`,
+		`limits: [a:b: 10/s]`:                                                                                 `rule number 1: write - {key: "a:b", limit: 10/s}`,
+		`limits: [{key: a, limit: 10/s burst: 5}]`:                                                            `limit: "10/s burst: 5" has another field in it: put a comma before that`,
 		`rules: [{key: a, limit: 1/s}]`:                                                                       `the file: there is no field "rules": did you mean limits?`,
 		`limits: [{key: a, limit: 1/s, maxCost: 1}]`:                                                          `rule "a": there is no field "maxCost": did you mean max_cost?`,
 		`limits: [{key: a, limit: 1/s, algorithm: sliding_window}]`:                                           `algorithm: "sliding_window" is not the name of an algorithm: use auto, drop-ratio, elastic`,

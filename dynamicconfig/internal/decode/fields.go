@@ -11,8 +11,10 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig/internal/build"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 	"github.com/headgate/headgate/dynamicconfig/rule"
+	"github.com/headgate/headgate/internal/spelling"
 )
 
 // propertyFields are the cluster-wide settings in `defaults:`.
@@ -153,12 +155,30 @@ func (d *decoder) limitsOf(n ast.Node) {
 // limit reads rule i.
 func (d *decoder) limit(i int, item ast.Node) {
 	e := &build.Entry{Who: d.whoIs(i, item), At: strictyaml.Place(item)}
+	if key, limit, ok := d.short(item); ok {
+		d.Add(e.At, "%s: write - {key: %s, limit: %s}", e.Who, message.Quote(key), limit)
+		return
+	}
 	fields, ok := d.Mapping(item, e.Who, knownRule)
 	if ok && !d.Exhausted() {
 		e.Reserve(len(fields))
 		d.ruleInto(e, fields)
 		d.Rule(e)
 	}
+}
+
+// short is what a rule says that is written as `- key: limit`, which is not how rules are written.
+func (d *decoder) short(item ast.Node) (key, limit string, ok bool) {
+	m, ok := d.Resolve(item).(*ast.MappingNode)
+	if !ok || len(m.Values) != 1 || m.Values[0].Value == nil {
+		return "", "", false
+	}
+	text, _, ok := strictyaml.Plain(d.Resolve(m.Values[0].Value))
+	if _, _, err := quantity.ParseCapacity(text); !ok || err != nil {
+		return "", "", false
+	}
+	key = m.Values[0].Key.GetToken().Value
+	return key, text, !slices.Contains(knownRule, key) && other[key] == "" && spelling.Nearest(key, knownRule) == ""
 }
 
 // whoIs is what messages call rule i: its key, else its number.
