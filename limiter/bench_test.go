@@ -47,27 +47,54 @@ func BenchmarkDecision(b *testing.B) {
 	}
 }
 
-// BenchmarkManyKeys is the hot path over so many keys, in random order.
+// BenchmarkManyKeys is the hot path over so many keys, in random order. All have grants.
 func BenchmarkManyKeys(b *testing.B) {
-	for _, n := range []int{1_000, 100_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			rule := weighted(1e9)
-			rule.Key, rule.MaxKeys = "*", n
-			g := NewGroup(snapshot(b, rule), 1)
-			keys := make([]string, n)
-			for i := range keys {
-				keys[i] = fmt.Sprintf("frontend:domain-%09d", i)
-				g.For(keys[i]).Allow()
-			}
-			rand.Shuffle(n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				g.For(keys[i%n]).Allow()
-				i++
-			}
-		})
+	for _, algorithm := range []string{"request-weighted", Auto} {
+		for _, n := range []int{1_000, 100_000} {
+			b.Run(fmt.Sprintf("%s/%d", algorithm, n), func(b *testing.B) {
+				g, keys := manyKeys(b, algorithm, n)
+				now := stage.Now()
+				for _, batch := range g.Manual().Report(now) {
+					if err := g.Manual().Apply(now, batch, nil, sameGrants(n, algorithm == Auto)); err != nil {
+						b.Fatal(err)
+					}
+				}
+				rand.Shuffle(n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
+				b.ReportAllocs()
+				i := 0
+				for b.Loop() {
+					g.For(keys[i%n]).Allow()
+					i++
+				}
+			})
+		}
 	}
+}
+
+// manyKeys is a host of ten with n keys under algorithm, each of which was used once.
+func manyKeys(b *testing.B, algorithm string, n int, options ...Option) (g *Group, keys []string) {
+	b.Helper()
+	rule := weighted(1e6)
+	rule.Key, rule.MaxKeys, rule.IdleAfter, rule.Algorithm = "*", n, time.Hour, algorithm
+	e := newElsewhere(stage.Now)
+	g = NewGroup(snapshot(b, rule), 10, append(options, WithRemote(Auto, e))...)
+	for i := range n {
+		keys = append(keys, fmt.Sprintf("frontend:domain-%09d", i))
+		g.For(keys[i]).Allow()
+	}
+	return g, keys
+}
+
+// sameGrants are n that are alike, with tokens if the owner lends some.
+func sameGrants(n int, lends bool) *usage.Grants {
+	g := &usage.Grants{
+		Weight: slices.Repeat([]float64{0.5}, n), Burst: slices.Repeat([]float64{100}, n), Used: make([]float64, n),
+		Lease: slices.Repeat([]time.Duration{time.Minute}, n),
+	}
+	if lends {
+		g.Tokens = slices.Repeat([]float64{50}, n)
+	}
+	return g
 }
 
 // BenchmarkReportAndApply is a round of a host with so many keys, each of them
@@ -75,33 +102,27 @@ func BenchmarkManyKeys(b *testing.B) {
 // keys that lie far from each other.
 func BenchmarkReportAndApply(b *testing.B) {
 	const n = 100_000
-	for _, early := range []bool{false, true} {
+	for _, c := range []struct {
+		algorithm string
+		early     bool
+	}{{"request-weighted", false}, {"request-weighted", true}, {Auto, true}} {
 		for _, owners := range []int{1, 50} {
-			b.Run(fmt.Sprintf("early=%v/owners=%d", early, owners), func(b *testing.B) {
-				rule := weighted(1e6)
-				rule.Key, rule.MaxKeys, rule.IdleAfter = "*", n, time.Hour
+			b.Run(fmt.Sprintf("%s/early=%v/owners=%d", c.algorithm, c.early, owners), func(b *testing.B) {
 				var options []Option
-				if early {
-					options = append(options, WithAlgorithm(rule.Algorithm, dynamicconfig.Traits{Early: true}))
+				if c.early && c.algorithm != Auto {
+					options = append(options, WithAlgorithm(c.algorithm, dynamicconfig.Traits{Early: true}))
 				}
-				g := NewGroup(snapshot(b, rule), 10, options...)
+				g, names := manyKeys(b, c.algorithm, n, options...)
 				keys := make([]*Limiter, n)
 				random, rows := rand.New(rand.NewPCG(1, 1)), make([][]int, owners)
 				for i := range n {
-					keys[i] = g.For(fmt.Sprintf("frontend:domain-%09d", i))
+					keys[i] = g.For(names[i])
 					owner := random.IntN(owners)
 					rows[owner] = append(rows[owner], i)
 				}
 				grants := make([]*usage.Grants, owners)
 				for i := range owners {
-					n := len(rows[i])
-					grants[i] = &usage.Grants{
-						Weight: slices.Repeat([]float64{0.5}, n), Burst: slices.Repeat([]float64{100}, n), Used: make([]float64, n),
-						Lease: slices.Repeat([]time.Duration{time.Minute}, n),
-					}
-					if early {
-						grants[i].Tokens = slices.Repeat([]float64{50}, n)
-					}
+					grants[i] = sameGrants(len(rows[i]), c.early)
 				}
 				now := stage.Now()
 				b.ReportAllocs()

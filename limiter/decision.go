@@ -117,7 +117,7 @@ func newDecision(k *keys.Key, now stage.Instant, v stage.Verdict) Decision {
 //	e.Settle(answer.TokensUsed)
 //
 // Tokens of an Estimate that is neither settled nor cancelled stay taken. An
-// Estimate is safe for concurrent use.
+// Estimate is safe for concurrent use. The zero Estimate is not OK.
 type Estimate struct {
 	decision Decision
 

@@ -5,6 +5,7 @@ package limiter
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"strings"
@@ -79,4 +80,17 @@ func TestALimiterOfNothingRefusesEverything(t *testing.T) {
 			l.Stage().Open()
 		})
 	}
+}
+
+func TestAReservationOrAnEstimateThatNobodyMadeIsNotOK(t *testing.T) {
+	r, e := new(Reservation), new(Estimate)
+	if r.OK() || r.Delay() != rate.InfDuration || e.OK() || e.Decision().OK {
+		t.Errorf("the zero Reservation is OK: %v, the zero Estimate: %v", r.OK(), e.OK())
+	}
+	if err := e.Wait(t.Context()); !errors.Is(err, ErrNever) {
+		t.Errorf("a wait for the zero Estimate: %v", err)
+	}
+	r.Cancel()
+	e.Settle(5)
+	e.Cancel()
 }

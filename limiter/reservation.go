@@ -12,7 +12,7 @@ import (
 
 // Reservation holds tokens that were taken, or is not OK. It has the methods
 // of *rate.Reservation, with the same meaning. It is for one goroutine at a
-// time.
+// time. The zero Reservation is not OK.
 type Reservation struct{ taken taken }
 
 // OK reports whether the tokens were taken.

@@ -62,6 +62,7 @@ func allow(ctx context.Context, k *keys.Key, now stage.Instant) stage.Reason {
 		v, _, _ := decide(ctx, k, now, 1, 0, stage.Final)
 		return v.Reason
 	}
+	st.ReadAhead()
 	reason := st.Stage.Allow(ctx, now)
 	if reason != stage.Granted {
 		k.Count(now, st, 1, stage.Because(reason), counts(st, 1, reason))
@@ -106,7 +107,7 @@ func spend(k *keys.Key, now stage.Instant, n int64, kind stage.Kind) (v stage.Ve
 	return v
 }
 
-// taken is a request that was decided, and how to undo it.
+// taken is a request that was decided, and how to undo it. The zero taken is none.
 type taken struct {
 	stage.Verdict
 	of      *keys.Key
@@ -117,6 +118,9 @@ type taken struct {
 	receipt stage.Receipt
 	limit   rate.Limit // of from then, if it left a debt
 }
+
+// OK reports whether the event may happen.
+func (t *taken) OK() bool { return t.of != nil && t.Verdict.OK() }
 
 // settle corrects what was taken to what the event did cost. If the event cost
 // more, the difference is charged to the stage that decides for the key now.
@@ -159,8 +163,11 @@ func (t *taken) cancel(now stage.Instant) {
 
 // err is why a wait is refused that could last until longest.
 func (t *taken) err(ctx context.Context, longest time.Duration) error {
-	if t.OK() {
+	switch {
+	case t.OK():
 		return nil
+	case t.of == nil:
+		return fmt.Errorf("limiter: nothing was taken: %w", ErrNever)
 	}
 	err, st := errorOf(t.Reason), t.of.Current(t.at)
 	ruled := t.of.Name() != "" // else FromRate or FromStage made the limiter, which may have another one's rule behind it

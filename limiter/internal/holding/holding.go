@@ -13,15 +13,16 @@ import (
 
 // Holding is what this host holds of one key. The zero Holding is nothing.
 type Holding struct {
-	// Stage is what tokens come from, and Slots what is acquired; both are nil if
-	// there are no parts.
+	// Stage is what tokens come from, and Slots what is acquired; both are nil if there are no
+	// parts. What decisions and rounds need lies at the beginning.
 	Stage stage.Stage
-	Slots stage.Slots
-
-	plan *Plan // nil if there are no parts
 
 	// pair is what is reported: one part, or the old and the new of a migration.
 	pair [2]*report.Subject
+
+	Slots stage.Slots
+
+	plan *Plan // nil if there are no parts
 
 	migration *migration // nil if none is under way
 	remains   *remains   // of earlier Holdings; nil is nothing

@@ -17,23 +17,23 @@ import (
 
 // State is what a Key decides by. It does not change once it is published, but
 // for what is atomic: a change of rules makes another one.
+//
+// A host may have 100,000 of them, which are not in the processor's caches when they are used. What
+// a decision needs lies together, at the beginning.
 type State struct {
-	// plain: see Key.Plain.
-	plain *share.Rate
+	rate *share.Rate // that an event of a bare key takes its token from first; nil if that is not known
 
-	// Holding has the Stage, or the Slots. Without a Stage, no token is to be had,
-	// because of Reason.
-	holding.Holding
-	Reason stage.Reason
-
-	// idle: nobody used the key lately, and it only keeps its place.
-	idle bool
-
-	// bare: see Key.Bare.
-	bare bool
+	plain  bool         // see Key.Plain
+	bare   bool         // see Key.Bare
+	idle   bool         // nobody used the key lately, and it only keeps its place
+	Reason stage.Reason // why no token is to be had, if there is no Stage
 
 	touched atomic.Bool // by what no part counts, since touchedAt has looked
-	used    stage.Instant
+
+	// Holding has the Stage, or the Slots.
+	holding.Holding
+
+	used stage.Instant
 
 	rule *ruleState // nil if the Key has no Set
 
@@ -48,6 +48,13 @@ func (st *State) Terms() *terms.Terms {
 		return nil
 	}
 	return st.rule.terms
+}
+
+// ReadAhead has the processor fetch the bucket of st, if that is known, before the Stage asks for it.
+func (st *State) ReadAhead() {
+	if st.rate != nil {
+		st.rate.Bucket().ReadAhead()
+	}
 }
 
 // Costliest is the most tokens that the rule lets one event cost; infinite without a rule.
@@ -116,10 +123,11 @@ func (st *State) Mode() dynamicconfig.Mode {
 // live reports whether st decides itself.
 func (st *State) live() bool { return st != nil && !st.idle && st.forward == nil }
 
-// setPlain sets plain if the bucket alone decides.
+// setPlain sets plain if the bucket alone decides, and bare if the Stage does.
 func (st *State) setPlain(watched bool) {
-	if st.bare = !watched && len(st.Subjects()) > 0 && st.Stage != nil && st.Terms() == nil; st.bare && len(st.Subjects()) == 1 {
-		st.plain, _ = st.Stage.(*share.Rate)
+	if st.bare = !watched && st.Has() && st.Stage != nil && st.Terms() == nil; st.bare && len(st.Subjects()) == 1 {
+		st.rate = st.Subjects()[0].Rate
+		st.plain = st.Stage == stage.Stage(st.rate)
 	}
 }
 

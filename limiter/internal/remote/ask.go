@@ -120,7 +120,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 	}
 	to.asked.Add(1)
 	mark := a.MarkElsewhere()
-	l := a.room(q.Now)
+	l := a.room(q.Now, 0)
 	if l.most > 0 {
 		defer to.borrows.Store(false)
 	}

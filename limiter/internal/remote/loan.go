@@ -36,15 +36,18 @@ const (
 // room is the loan that the host may ask for: as many tokens as it may hold beside those
 // that it has; none while a report is under way: the host does not know whether the
 // owner takes back with it what it lends now. It is none too while another ask is
-// for a loan: together they would be lent more than there is room for. If it is not
-// none, borrows is set.
-func (a *asker) room(now stage.Instant) loan {
+// for a loan: together they would be lent more than there is room for. And it is none
+// for a host that wants less than least events/s. If it is not none, borrows is set.
+func (a *asker) room(now stage.Instant, least float64) loan {
 	asOf, settled := a.Common().Settled()
 	most := a.Terms().Rule.Burst - max(a.Bucket().Tokens(now), 0)
-	if !settled || !(most > 0) || !a.started().borrows.CompareAndSwap(false, true) {
+	if s := a.asking.Load(); !settled || !(most > 0) || s != nil && s.borrows.Load() {
 		return loan{}
 	}
 	wants, unit := a.Demand(now)
+	if wants < least*unit || !a.started().borrows.CompareAndSwap(false, true) {
+		return loan{}
+	}
 	return loan{most, wants, unit, asOf}
 }
 
@@ -108,12 +111,12 @@ func (a *asker) askAhead(now stage.Instant) {
 	if !a.mayPay(q, stage.Limited) || a.lastNo().Holds(now) {
 		return
 	}
-	l := a.room(now)
+	l := a.room(now, steady)
 	if l.most == 0 {
 		return
 	}
 	s := a.started()
-	may := l.wants >= steady*l.unit && s.budget.Spend(now, asksPerKey, asksAtOnce) && a.host.mayAsk(now)
+	may := s.budget.Spend(now, asksPerKey, asksAtOnce) && a.host.mayAsk(now)
 	if may {
 		a.low.Store(0)
 	}
