@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
 )
 
 // operation is a row of the file, and how it is measured. Its functions run
@@ -39,6 +40,9 @@ func operations() []operation {
 
 // both are the algorithms whose cost is watched.
 var both = []string{algorithm.NameRequestWeighted, algorithm.NameElastic}
+
+// onHosts are both, and the default, whose owners account as those of elastic do.
+var onHosts = slices.Concat(both, []string{limiter.Auto})
 
 const interval = time.Second
 

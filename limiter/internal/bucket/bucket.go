@@ -79,13 +79,6 @@ func (b *Bucket) Allow(now stage.Instant) (ok, low bool) {
 	}
 }
 
-// ReadAhead has the processor fetch what a decision reads of b, while its caller does something else. A
-// bucket that was not used lately is not in the processor's caches.
-func (b *Bucket) ReadAhead() {
-	_ = b.full.Load()
-	b.readAheadLow()
-}
-
 // reject counts an event that is refused, unless there are tokens in caches.
 func (b *Bucket) reject(now stage.Instant) (ok, low bool) {
 	if c := b.caches.Load(); c != nil {

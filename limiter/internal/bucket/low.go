@@ -27,9 +27,6 @@ func (m *lowMark) setLow(quanta int64) {
 	}
 }
 
-// readAheadLow has the processor fetch the mark. Decisions look at the mark last.
-func (m *lowMark) readAheadLow() { _ = m.quanta.Load() }
-
 // SetLowNever has no decision say that the bucket is low. It is so at first.
 func (m *lowMark) SetLowNever() { m.quanta.Store(never) }
 

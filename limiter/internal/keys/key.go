@@ -32,8 +32,8 @@ func (k *Key) Name() string { return k.name }
 // Plain is the bucket that alone decides: the rule has no terms, there is no
 // shadow, and nobody watches. nil if there is more to do.
 func (k *Key) Plain() *share.Rate {
-	if st := k.state.Load(); st != nil && st.plain {
-		return st.rate
+	if st := k.state.Load(); st != nil {
+		return st.plain
 	}
 	return nil
 }

@@ -21,9 +21,8 @@ import (
 // A host may have 100,000 of them, which are not in the processor's caches when they are used. What
 // a decision needs lies together, at the beginning.
 type State struct {
-	rate *share.Rate // that an event of a bare key takes its token from first; nil if that is not known
+	plain *share.Rate // see Key.Plain
 
-	plain  bool         // see Key.Plain
 	bare   bool         // see Key.Bare
 	idle   bool         // nobody used the key lately, and it only keeps its place
 	Reason stage.Reason // why no token is to be had, if there is no Stage
@@ -48,13 +47,6 @@ func (st *State) Terms() *terms.Terms {
 		return nil
 	}
 	return st.rule.terms
-}
-
-// ReadAhead has the processor fetch the bucket of st, if that is known, before the Stage asks for it.
-func (st *State) ReadAhead() {
-	if st.rate != nil {
-		st.rate.Bucket().ReadAhead()
-	}
 }
 
 // Costliest is the most tokens that the rule lets one event cost; infinite without a rule.
@@ -126,8 +118,7 @@ func (st *State) live() bool { return st != nil && !st.idle && st.forward == nil
 // setPlain sets plain if the bucket alone decides, and bare if the Stage does.
 func (st *State) setPlain(watched bool) {
 	if st.bare = !watched && st.Has() && st.Stage != nil && st.Terms() == nil; st.bare && len(st.Subjects()) == 1 {
-		st.rate = st.Subjects()[0].Rate
-		st.plain = st.Stage == stage.Stage(st.rate)
+		st.plain, _ = st.Stage.(*share.Rate)
 	}
 }
 
