@@ -28,6 +28,7 @@ var (
 	kills  = flag.Int("kills", 1, "how many owners are killed in each cluster, and how many end in order")
 	from   = flag.String("from", "", "the headgate of an earlier release, as an absolute path, from which TestARollingUpgrade comes")
 	strict = flag.Bool("strict", false, "hold the figures of docs/reliability.md that need a machine to itself")
+	update = flag.Bool("update", false, "write what faults do into docs/reliability.md")
 )
 
 const (

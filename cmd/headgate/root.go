@@ -4,11 +4,13 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/inspect"
 	"github.com/headgate/headgate/cmd/headgate/internal/limits"
+	"github.com/headgate/headgate/cmd/headgate/internal/serve"
 	"github.com/headgate/headgate/internal/command"
 )
 
@@ -23,7 +25,7 @@ files of limits, and serves limits to programs in other languages. headgate-lab 
 demo, the simulator and the replay of access logs.`,
 		Example: `  headgate serve --limits limits.yaml    # decide for other programs
   headgate limits check limits.yaml      # before you deploy them`,
-	}, append(inspect.Commands(), limits.New(), newServe(), newToken(), newMan())...)
+	}, slices.Concat(serve.Commands(), inspect.Commands(), []*cobra.Command{limits.New(), newMan()})...)
 	root.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 && (args[0] == "demo" || args[0] == "simulate") {
 			return fmt.Errorf("%s is another program's: `headgate-lab %[1]s`", args[0])

@@ -119,11 +119,3 @@ func TestAClientThatHangsFailsNoRestart(t *testing.T) {
 		t.Errorf("it ends with %v", err)
 	}
 }
-
-func TestServeRefusesModesThatAreNone(t *testing.T) {
-	for _, mode := range []string{"0", "1777", "rw", "-1", "888", ""} {
-		if _, _, err := execute(t, "serve", "--limits", "x", "--unix", "s", "--unix-mode", mode); err == nil || !strings.Contains(err.Error(), "write octal digits") {
-			t.Errorf("%q: %v", mode, err)
-		}
-	}
-}

@@ -17,7 +17,7 @@ func TestServeAsksRedisWithItsPassword(t *testing.T) {
 	}
 	limits := filepath.Join(t.TempDir(), "limits.yaml")
 	write(t, limits, "limits: [{key: k, limit: 1/h, burst: 1, algorithm: redis, fallback: closed}]")
-	t.Setenv(redisPassword, "secret")
+	t.Setenv("HEADGATE_REDIS_PASSWORD", "secret")
 	var statuses []int
 	for range 2 { // they have nothing in common but Redis
 		p := serving(t, "--limits", limits, "--http", "127.0.0.1:0", "--redis", server.Address, "--redis-timeout", "5s")

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package serve
 
 import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
+
+	"github.com/headgate/headgate/internal/waittest"
 )
 
 func TestGarbageIsCollectedSoonerWhileMuchIsInUse(t *testing.T) {
+	eventually := waittest.UntilSeldom
 	percent := func() uint64 {
 		runtime.GC()
 		all := []metrics.Sample{{Name: "/gc/gogc:percent"}}

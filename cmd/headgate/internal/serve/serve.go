@@ -1,33 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package serve
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"log/slog"
 	"os"
-	"strconv"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
-	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
-	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/daemon"
 	"github.com/headgate/headgate/internal/daemon/above"
-	"github.com/headgate/headgate/internal/filewatch"
-	"github.com/headgate/headgate/limiter/redis"
 )
 
-// errBroken is the error after the problems of a configuration were shown,
-// which take more than a line.
-var errBroken = errors.New("serve: the limits are broken; see above")
+// Commands are the commands of this package.
+func Commands() []*cobra.Command { return []*cobra.Command{newServe(), newToken()} }
 
 func newServe() *cobra.Command {
 	var c daemon.Config
@@ -96,7 +84,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 				err = errors.Join(err, s.locate(errors.Join(c.Validate(), unclear)))
 			}
 			if check && !s.unread {
-				err = errors.Join(err, s.locate(daemon.CheckFiles(c)), checkServe(cmd, c, log))
+				err = errors.Join(err, s.locate(daemon.CheckFiles(c)), checkLimits(cmd, c, log))
 			}
 			for _, warning := range s.suspects(os.Environ()) {
 				if err != nil {
@@ -114,7 +102,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 			if salt := os.Getenv(keySalt); salt != "" {
 				dynamicconfig.SaltKeys([]byte(salt))
 			}
-			return serve(cmd.Context(), c, log, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return run(cmd.Context(), c, log, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
@@ -167,104 +155,3 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 
 // keySalt is the variable of the environment with which names of marked keys are hashed.
 const keySalt = "HEADGATE_KEY_SALT"
-
-// serve runs a daemon until ctx ends.
-func serve(ctx context.Context, c daemon.Config, log *slog.Logger, stdout, stderr io.Writer) error {
-	if os.Getenv("GOGC") == "" {
-		collectSooner()
-	}
-	redis.LogTo(log)
-	d, err := daemon.Start(ctx, c, log)
-	if err != nil {
-		if ctx.Err() != nil { // ended while it waited for the members
-			return nil
-		}
-		if _, ok := errors.AsType[*dynamicconfig.Error](err); ok {
-			fmt.Fprintln(stderr, err)
-			if data, err := filewatch.Read(c.Limits, dynamicconfig.MaxSize); err == nil {
-				limitsfile.HintImport(stderr, c.Limits, data)
-			}
-			return errBroken
-		}
-		return (&limitsdb.DB{Where: c.LimitsDB}).Remedy(err)
-	}
-	_, err = io.WriteString(stdout, endpoints(d, c))
-	if err == nil {
-		select {
-		case <-ctx.Done():
-		case <-d.Ended():
-		}
-	}
-	log.Info("stopping")
-	return errors.Join(err, d.Stop(context.WithoutCancel(ctx)))
-}
-
-// checkServe says what is wrong with the limits that c names, and warns log of what the
-// daemon would warn of.
-func checkServe(cmd *cobra.Command, c daemon.Config, log *slog.Logger) error {
-	var also []string
-	if len(c.Redis.Addresses) > 0 {
-		also = append(also, "redis")
-	}
-	switch {
-	case c.LimitsDB != "":
-		limits, err := limitsdb.CheckNewest(cmd, c.LimitsDB, also)
-		if limits != nil {
-			daemon.WarnOfLimits(c, limits, log)
-		}
-		return err
-	case c.Limits != "":
-		text := output.Text()
-		if err := limitsfile.Check(cmd, &text, []string{c.Limits}, also, false); err != nil {
-			return err
-		}
-		if limits, _ := limitsfile.CheckFile(cmd.InOrStdin(), c.Limits, also); limits != nil {
-			daemon.WarnOfLimits(c, limits, log)
-		}
-	}
-	return nil
-}
-
-// endpoints has a line for each.
-func endpoints(d *daemon.Daemon, c daemon.Config) string {
-	text := fmt.Sprintf("cluster  %s  for other deciders\nedge     %s  gRPC: %s\n", d.Address(), d.Edge(), strings.Join(d.Services(), ", "))
-	if at := d.HTTP(); at != "" {
-		text += fmt.Sprintf("http     %s  POST /v1/allow; more: GET /v1/openapi.json\n", at)
-	}
-	if c.Unix != "" {
-		text += fmt.Sprintf("unix     %s  gRPC and HTTP\n", c.Unix)
-	}
-	if at := d.Admin(); at != "" {
-		more := ""
-		if c.Operators != "" {
-			scheme := "http://"
-			if c.AdminTLS.Cert != "" {
-				scheme = "https://"
-			}
-			more = "\npages    " + scheme + at + "/  for operators; GET /v1/openapi.json"
-		}
-		text += fmt.Sprintf("admin    %s  GET /metrics, /readyz, /debug/pprof/%s\n", at, more)
-	}
-	return text
-}
-
-// mode is a flag of permissions, in octal digits.
-type mode fs.FileMode
-
-func (m *mode) String() string {
-	if *m == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%#o", uint32(*m))
-}
-
-func (m *mode) Set(text string) error {
-	bits, err := strconv.ParseUint(text, 8, 32)
-	if err != nil || bits == 0 || bits > 0o777 {
-		return errors.New("write octal digits, as in 0660")
-	}
-	*m = mode(bits)
-	return nil
-}
-
-func (m *mode) Type() string { return "permissions" }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package serve
 
 import (
 	"flag"
@@ -22,7 +22,8 @@ var update = flag.Bool("update", false, "write the table of settings in docs/con
 // executed runs a command in this process.
 func executed(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
-	out, _, err = runtest.Run(t, newRoot(), nil, args...)
+	t.Helper()
+	out, _, err = execute(t, args...)
 	return out, err
 }
 
@@ -214,7 +215,9 @@ redis_password_file: nowhere.txt
 func TestCheckWarnsOfWhatTheDaemonWouldWarnOf(t *testing.T) {
 	limits := runtest.File(t, "limits.yaml", "limits: [{key: a, limit: 1/s, parent: true}]")
 	db := t.TempDir()
-	must(t, "apply", "--limits-db", db, limits, "-m", "first")
+	if _, said, err := execute(t, "limits", "apply", "--limits-db", db, limits, "-m", "first"); err != nil {
+		t.Fatal(err, said)
+	}
 	for _, from := range [][]string{{"--limits", limits}, {"--limits-db", db}} {
 		_, said, err := execute(t, append([]string{"serve", "--check"}, from...)...)
 		if err != nil || !strings.Contains(said, "there is no parent") {
@@ -236,7 +239,7 @@ func TestASettingIsNotMissingBecauseTheFileIsBroken(t *testing.T) {
 
 // TestTheDocsHaveAllSettings compares the table in docs/config.md with the flags.
 func TestTheDocsHaveAllSettings(t *testing.T) {
-	const page = "../../docs/config.md"
+	const page = "../../../../docs/config.md"
 	var b strings.Builder
 	b.WriteString("| field | environment | meaning | default |\n|---|---|---|---|\n")
 	s := settings{flags: newServe().Flags()}
@@ -265,7 +268,7 @@ func TestTheDocsHaveAllSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	default:
-		t.Error("docs/config.md has other settings: look at the difference after go test ./cmd/headgate -run Settings -update")
+		t.Error("docs/config.md has other settings: look at the difference after go test ./cmd/headgate/internal/serve -run Settings -update")
 	}
 }
 
@@ -282,7 +285,9 @@ func TestOthersReachADaemonOnlyWhereItIsTold(t *testing.T) {
 func TestServeChecksAFolderOfLimits(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"10-shop.yaml": "limits: [{key: orders, limit: 1/s}]", "20-mail.yml": "limits: [{key: \"mail:*\", limit: 2/s}]"} {
-		write(t, filepath.Join(dir, name), text)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if out, err := executed(t, "serve", "--limits", dir, "--check"); err != nil || !strings.Contains(out, "good, rules: 2") {
 		t.Errorf("serve --check: %v, %s", err, out)
