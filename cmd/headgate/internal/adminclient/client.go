@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/internal/admin/api/reply"
+	"github.com/headgate/headgate/internal/printable"
 )
 
 // maxAnswer bounds an answer of a daemon, in bytes.
@@ -66,6 +67,7 @@ func (c *Client) Open(ctx context.Context, method, path, body string, fields ...
 	for _, m := range p.Mistakes {
 		p.Detail += fmt.Sprintf("\n%d:%d: %s", m.Line, m.Column, m.Message)
 	}
+	p.Detail = strings.Join(printable.Lines(p.Detail), "\n") // names of strangers may be in it
 	if answer.StatusCode == http.StatusUnauthorized && c.token == "" {
 		p.Detail += "; give a token with --token-file, or in " + tokenVariable
 	}

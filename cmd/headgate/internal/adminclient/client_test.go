@@ -59,3 +59,23 @@ func TestAnAdminThatDoesNotAnswerSaysWhatToLookAt(t *testing.T) {
 		}
 	}
 }
+
+// What the decider says of a mistake may have names of strangers in it. A terminal obeys no
+// control character of them.
+func TestAnErrorOfTheDeciderChangesNoTerminal(t *testing.T) {
+	t.Parallel()
+	decider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		fmt.Fprint(w, `{"title": "t", "status": 422, "detail": "one\nb\u001b[2J", "mistakes": [{"line": 1, "column": 2, "message": "c\u202ed"}]}`)
+	}))
+	defer decider.Close()
+	cmd := &cobra.Command{Use: "keys"}
+	cmd.SetContext(t.Context())
+	a := Decider{Address: decider.Listener.Addr().String()}
+	err := a.Use(cmd, func(ctx context.Context, c *Client) error {
+		return c.Ask(ctx, http.MethodGet, "/v1/keys", "", new(any))
+	})
+	if want := "one\nb\\x1b[2J\n1:2: c\\u202ed"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("%q, want %q", err, want)
+	}
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/internal/admin/api/migrate"
 	"github.com/headgate/headgate/internal/admin/api/versions"
 	"github.com/headgate/headgate/internal/command"
+	"github.com/headgate/headgate/internal/printable"
 )
 
 func newShadow() *cobra.Command {
@@ -82,14 +83,14 @@ func printMigrations(out io.Writer, all []migrate.Migration) error {
 		return err
 	}
 	for _, m := range all {
-		fmt.Fprintf(out, "%s  %s → %s  mode %s: %s, because %s\n", m.Rule, m.From, m.To, m.Mode, m.Verdict, m.Because)
+		fmt.Fprintf(out, "%s  %s → %s  mode %s: %s, because %s\n", printable.Text(m.Rule), m.From, m.To, m.Mode, m.Verdict, m.Because)
 		if len(m.Keys) == 0 {
 			continue
 		}
 		w := tabwriter.NewWriter(out, 2, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "  KEY\tHOST\tBOTH\tONLY OLD\tONLY NEW\tNEITHER")
 		for _, k := range m.Keys {
-			fmt.Fprintf(w, "  %s\t%s\t%d\t%d\t%d\t%d\n", k.Key, k.Host, k.Both, k.OnlyOld, k.OnlyNew, k.Neither)
+			fmt.Fprintf(w, "  %s\t%s\t%d\t%d\t%d\t%d\n", printable.Text(k.Key), printable.Text(k.Host), k.Both, k.OnlyOld, k.OnlyNew, k.Neither)
 		}
 		if err := w.Flush(); err != nil {
 			return err

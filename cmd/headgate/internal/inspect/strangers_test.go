@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/internal/admin/api/events"
+	"github.com/headgate/headgate/internal/admin/api/migrate"
 	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/limiter/explain"
 )
@@ -28,6 +29,9 @@ func TestNamesOfStrangersChangeNoTerminal(t *testing.T) {
 			})
 		},
 		"keys": func(w io.Writer) error { return printKeys(w, []explain.Key{{Key: evil, Rule: evil}}) },
+		"shadow report": func(w io.Writer) error {
+			return printMigrations(w, []migrate.Migration{{Rule: evil, Keys: []migrate.Compared{{Key: evil, Host: evil}}}})
+		},
 		"event": func(w io.Writer) error {
 			return printEvent(w, events.Event{Kind: "member", Text: evil + "\n" + evil}, &text)
 		},

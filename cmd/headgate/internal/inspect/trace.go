@@ -41,7 +41,7 @@ key that is traced take a few times as long.`,
 					return err
 				}
 				for _, member := range slices.Sorted(maps.Keys(done.Failed)) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", member, done.Failed[member])
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", printable.Text(member), printable.Text(done.Failed[member]))
 				}
 				if n := len(done.Failed); n > 0 {
 					return fmt.Errorf("%s; the others did", printable.Count(n, "member did not do it", "members did not do it"))

@@ -54,7 +54,7 @@ const mostDryKeys = 20
 
 func printDryRun(out io.Writer, d *lasthour.DryRun, now time.Time) error {
 	for _, c := range d.Changes {
-		fmt.Fprintln(out, c.Text)
+		fmt.Fprintln(out, printable.Text(c.Text))
 	}
 	back := now.Sub(d.Since).Round(time.Second)
 	if len(d.Keys) == 0 {
@@ -77,7 +77,7 @@ func printDryRun(out io.Writer, d *lasthour.DryRun, now time.Time) error {
 			fmt.Fprintf(w, "… and %d more: -o json has them\n", len(d.Keys)-i)
 			break
 		}
-		fmt.Fprintf(w, "%s\t%s\t%d\t%.0f\t%s\t%s\n", k.Key, k.Rule, k.Hosts, k.Offered, printable.Part(k.Rejected, k.Offered), printable.Part(k.Would, k.Offered))
+		fmt.Fprintf(w, "%s\t%s\t%d\t%.0f\t%s\t%s\n", printable.Text(k.Key), printable.Text(k.Rule), k.Hosts, k.Offered, printable.Part(k.Rejected, k.Offered), printable.Part(k.Would, k.Offered))
 	}
 	if err := w.Flush(); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
+	"github.com/headgate/headgate/internal/printable"
 )
 
 func newReset() *cobra.Command {
@@ -34,7 +35,7 @@ held. What members have used and not reported yet is charged afterwards. reset m
 					return err
 				}
 				for _, member := range slices.Sorted(maps.Keys(done.Failed)) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", member, done.Failed[member])
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", printable.Text(member), printable.Text(done.Failed[member]))
 				}
 				if n := len(done.Failed); n > 0 {
 					return fmt.Errorf("%d of the members did not do it, the others did: try again", n)

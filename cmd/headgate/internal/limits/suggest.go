@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/internal/admin/api/lasthour"
+	"github.com/headgate/headgate/internal/printable"
 )
 
 func newSuggest() *cobra.Command {
@@ -57,7 +58,7 @@ func printSuggestions(out io.Writer, all []lasthour.Suggestion) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tPEAK\tLIMIT\tSUGGESTED")
 	for _, s := range all {
-		fmt.Fprintf(w, "%s\t%.4g/s\t%s\t%s\n", s.Key, s.Peak, s.Limit, s.Now)
+		fmt.Fprintf(w, "%s\t%.4g/s\t%s\t%s\n", printable.Text(s.Key), s.Peak, s.Limit, s.Now)
 	}
 	return w.Flush()
 }
