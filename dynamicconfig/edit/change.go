@@ -4,12 +4,17 @@ package edit
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/render"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -49,16 +54,16 @@ func (d *document) set(r rule, f Field) {
 	case v == nil && f.Value == "":
 	case v == nil && r.node.IsFlowStyle:
 		_, end := d.flowField(after(r.node))
-		d.replace(end, end, ", "+f.shown())
+		d.replace(end, end, ", "+d.shown(f))
 	case v == nil:
 		last := after(r.node)
 		begin := d.at(last.Key.GetToken())
-		d.insertLine(d.block(begin), strings.Repeat(" ", begin-d.lineOf(begin))+f.shown())
+		d.insertLine(d.block(begin), strings.Repeat(" ", begin-d.lineOf(begin))+d.shown(f))
 	case r.node.IsFlowStyle && f.Value == "":
 		d.removeBetween(d.flowField(v))
 	case r.node.IsFlowStyle:
 		begin, end := d.flowField(v)
-		d.replace(begin, end, f.shown())
+		d.replace(begin, end, d.shown(f))
 	case f.Value == "":
 		d.removeField(r, v)
 	default:
@@ -84,10 +89,10 @@ func (d *document) replaceField(v *ast.MappingValueNode, f Field) {
 	begin := d.at(v.Key.GetToken())
 	end := d.block(begin)
 	if d.nextLine(begin) == end { // a comment may follow the value
-		d.replace(begin, d.scalar(d.place(strictyaml.Place(v.Value)), false), f.shown())
+		d.replace(begin, d.scalar(d.place(strictyaml.Place(v.Value)), false), d.shown(f))
 		return
 	}
-	d.replace(begin, end, f.shown()+d.end)
+	d.replace(begin, end, d.shown(f)+d.end)
 }
 
 // removeField removes a field that stands in lines of its own.
@@ -142,6 +147,10 @@ func (d *document) remove(r rule) {
 
 // add adds a rule before another, or as the last if before is -1.
 func (d *document) add(before int, fields []Field) {
+	if len(d.rules) == 0 && d.inFlow() {
+		d.setInRoot(d.limits, "limits", "["+d.braces(fields)+"]")
+		return
+	}
 	if d.limits == nil {
 		d.insertLine(len(d.text), "limits:"+d.end+d.item("  ", " ", fields))
 		return
@@ -157,12 +166,12 @@ func (d *document) add(before int, fields []Field) {
 		like = d.rules[before]
 	}
 	if like.dash < 0 {
-		d.addBetween(like, before >= 0, inFlow(fields))
+		d.addBetween(like, before >= 0, d.braces(fields))
 		return
 	}
 	begin := d.lineOf(like.dash)
 	indent := strings.Repeat(" ", like.dash-begin)
-	text := indent + "- " + inFlow(fields)
+	text := indent + "- " + d.braces(fields)
 	if !like.node.IsFlowStyle {
 		inner := d.at(like.node.Values[0].Key.GetToken()) - like.dash
 		text = d.item(indent, strings.Repeat(" ", max(inner-1, 1)), fields)
@@ -177,12 +186,13 @@ func (d *document) add(before int, fields []Field) {
 // addBetween adds a rule to a list of [ ], before or after another rule.
 func (d *document) addBetween(like rule, before bool, text string) {
 	begin := d.at(like.node.Start)
+	comma := d.comma(begin)
 	if before {
-		d.replace(begin, begin, text+", ")
+		d.replace(begin, begin, text+comma)
 		return
 	}
 	end := d.brackets(begin)
-	d.replace(end, end, ", "+text)
+	d.replace(end, end, comma+text)
 }
 
 // item is a rule in lines of its own; gap stands between the dash and the fields.
@@ -193,16 +203,72 @@ func (d *document) item(indent, gap string, fields []Field) string {
 		if i > 0 {
 			lead = d.end + indent + " " + gap
 		}
-		b.WriteString(lead + f.shown())
+		b.WriteString(lead + d.shown(f))
 	}
 	return b.String()
 }
 
-// inFlow is a rule between { }.
-func inFlow(fields []Field) string {
+// braces is a rule between { }.
+func (d *document) braces(fields []Field) string {
 	shown := make([]string, len(fields))
 	for i, f := range fields {
-		shown[i] = f.shown()
+		shown[i] = d.shown(f)
 	}
 	return "{" + strings.Join(shown, ", ") + "}"
+}
+
+// setInRoot sets a field of a file that stands between { }; v is that field, or nil if there is none.
+func (d *document) setInRoot(v *ast.MappingValueNode, name, value string) {
+	text := strconv.Quote(name) + ": " + value
+	switch {
+	case v != nil:
+		begin, end := d.flowField(v)
+		d.replace(begin, end, text)
+	case len(d.root.Values) == 0:
+		begin := d.at(d.root.Start)
+		d.replace(begin+1, begin+1, text)
+	default:
+		last := d.root.Values[len(d.root.Values)-1]
+		begin, end := d.flowField(last)
+		d.replace(end, end, d.comma(begin)+text)
+	}
+}
+
+// comma stands before what is added beside what begins at a place: in a line of its own if that
+// stands in one.
+func (d *document) comma(begin int) string {
+	if line := d.lineOf(begin); line > 0 && strings.TrimSpace(d.text[line:begin]) == "" {
+		return "," + d.end + d.text[line:begin]
+	}
+	return ", "
+}
+
+// plain are values that mean the same without quotes, wherever they stand.
+var plain = regexp.MustCompile(`^-?[A-Za-z0-9]([A-Za-z0-9 ./%+_-]*[A-Za-z0-9./%+_-])?$`)
+
+// shown is f as the file has it.
+func (d *document) shown(f Field) string {
+	value := strings.TrimSpace(f.Value)
+	text := f.Name == "key" || f.Name == "description"
+	if d.inFlow() {
+		return strconv.Quote(f.Name) + ": " + asJSON(value, text)
+	}
+	if text || !strings.HasPrefix(value, "{") && !plain.MatchString(value) {
+		value = render.Scalar(value)
+	}
+	return f.Name + ": " + value
+}
+
+// asJSON is a value in one line of JSON; text says that it is text whatever it looks like.
+func asJSON(value string, text bool) string {
+	if !text {
+		if data, err := yaml.YAMLToJSON([]byte(value)); err == nil {
+			return strings.TrimSpace(string(data))
+		}
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(value) // a string has no error
+	return strings.TrimSpace(b.String())
 }

@@ -19,6 +19,7 @@ type document struct {
 	lines []int // where each line begins
 	end   string
 
+	root      *ast.MappingNode
 	limits    *ast.MappingValueNode // nil without the field
 	overrides *ast.MappingValueNode // nil without the field
 	rules     []rule
@@ -51,6 +52,7 @@ func read(text string) (*document, error) {
 	if !ok {
 		return nil, errLayout
 	}
+	d.root = root
 	for _, v := range root.Values {
 		switch v.Key.GetToken().Value {
 		case "limits":
@@ -82,6 +84,9 @@ func read(text string) (*document, error) {
 	}
 	return d, nil
 }
+
+// inFlow reports whether the whole file stands between { }, as JSON does. What is added is JSON then.
+func (d *document) inFlow() bool { return d.root.IsFlowStyle }
 
 // rule finds the rule with exactly this key.
 func (d *document) rule(key string) (rule, bool) {

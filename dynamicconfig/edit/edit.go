@@ -5,12 +5,10 @@ package edit
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/dynamicconfig/internal/render"
 )
 
 // Field is one field of a rule.
@@ -28,7 +26,7 @@ var ErrNoRule = errors.New("no rule has this key")
 
 // Set returns text with fields of the rule whose key is exactly key changed, added or
 // removed. Without such a rule, it adds one: a new glob stands before the first glob that
-// covers it, and other rules stand last. The error joins a *dynamicconfig.Error for each
+// covers it, and other rules stand last. JSON stays JSON. The error joins a *dynamicconfig.Error for each
 // mistake, with its place in the changed text.
 func Set(text, key string, fields ...Field) (string, error) {
 	for _, f := range fields {
@@ -111,17 +109,4 @@ func placeFor(s *dynamicconfig.Snapshot, key string) int {
 		wide, err := dynamicconfig.CompileGlob(r.Key)
 		return err == nil && r.IsGlob() && wide.Covers(g)
 	})
-}
-
-// plain are values that mean the same without quotes, wherever they stand.
-var plain = regexp.MustCompile(`^-?[A-Za-z0-9]([A-Za-z0-9 ./%+_-]*[A-Za-z0-9./%+_-])?$`)
-
-// shown is f as a config file has it.
-func (f Field) shown() string {
-	value := strings.TrimSpace(f.Value)
-	text := f.Name == "key" || f.Name == "description"
-	if text || !strings.HasPrefix(value, "{") && !plain.MatchString(value) {
-		value = render.Scalar(value)
-	}
-	return f.Name + ": " + value
 }

@@ -3,6 +3,7 @@
 package edit
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -34,6 +35,14 @@ limits: # all of them
   - {key: mail, limit: 5/s, burst: 10} # rare
   # below
 unmatched: deny # the rest
+`
+
+const jsonRules = `{
+  "limits": [
+    {"key": "a", "limit": "1/s"},
+    {"key": "b*", "limit": "3/s"}
+  ]
+}
 `
 
 func TestSetAndRemoveKeepTheRest(t *testing.T) {
@@ -73,6 +82,13 @@ func TestSetAndRemoveKeepTheRest(t *testing.T) {
 		"ends of Windows":         {"\ufefflimits:\r\n  - key: \"é\"\r\n    limit: 1/s\r\n", "é", []Field{{"limit", "2/s"}, {"burst", "5"}}, "", "\ufefflimits:\r\n  - key: \"é\"\r\n    limit: 2/s\r\n    burst: 5\r\n"},
 		"value in the next line":  {"limits:\n  - key: a\n    limit:\n      1/s\n", "a", []Field{{"limit", "2/s"}}, "", "limits:\n  - key: a\n    limit: 2/s\n"},
 		"aliases":                 {"limits:\n  - {key: a, limit: &l 1/s}\n  - {key: b, limit: *l}\n", "b", []Field{{"limit", "2/s"}}, "", "limits:\n  - {key: a, limit: &l 1/s}\n  - {key: b, limit: 2/s}\n"},
+		"JSON, a value":           {jsonRules, "a", []Field{{"limit", "2/s"}, {"burst", "7"}}, `"1/s"}`, `"2/s", "burst": 7}`},
+		"JSON, a new rule":        {jsonRules, "c", []Field{{"limit", "2/s"}, {"algorithm", "{account: pool, weigh: fair-share}"}}, "", "{\n  \"limits\": [\n    {\"key\": \"a\", \"limit\": \"1/s\"},\n    {\"key\": \"b*\", \"limit\": \"3/s\"},\n    {\"key\": \"c\", \"limit\": \"2/s\", \"algorithm\": {\"account\": \"pool\", \"weigh\": \"fair-share\"}}\n  ]\n}\n"},
+		"JSON, a new narrow glob": {jsonRules, "b:*", []Field{{"limit", "2/s"}, {"enforce", "10%"}}, `    {"key": "b*"`, "    {\"key\": \"b:*\", \"limit\": \"2/s\", \"enforce\": \"10%\"},\n    {\"key\": \"b*\""},
+		"JSON, removed":           {jsonRules, "b*", nil, ",\n    {\"key\": \"b*\", \"limit\": \"3/s\"}", ""},
+		"JSON, an empty list":     {`{"limits": []}`, "\"1<", []Field{{"limit", "1/s"}}, "", `{"limits": [{"key": "\"1<", "limit": "1/s"}]}`},
+		"JSON, no list":           {`{"unmatched": "deny"}`, "1", []Field{{"limit", "1/s"}}, "", `{"unmatched": "deny", "limits": [{"key": "1", "limit": "1/s"}]}`},
+		"JSON, nothing":           {`{}`, "a", []Field{{"limit", "1/s"}}, "", `{"limits": [{"key": "a", "limit": "1/s"}]}`},
 		"a key that needs quotes": {"limits: []\n", "a\"\\b: #*", []Field{{"limit", "1/s"}}, "", "limits:\n  - key: \"a\\\"\\\\b: #*\"\n    limit: 1/s\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -93,6 +109,7 @@ func TestSetAndRemoveKeepTheRest(t *testing.T) {
 			if err != nil || got != want {
 				t.Errorf("%v, got\n%s\nwant\n%s", err, got, want)
 			}
+			staysJSON(t, c.text, got)
 		})
 	}
 }
@@ -129,7 +146,7 @@ func TestSetSaysWhatItCannotDo(t *testing.T) {
 
 // FuzzSet changes, adds and removes a rule of any text. Nothing else may change.
 func FuzzSet(f *testing.F) {
-	for _, text := range []string{written, "limits: [{key: a, limit: 1/s}]", "limits:\n- {limit: 1/s,\n  key: a # }\n  }\n"} {
+	for _, text := range []string{written, jsonRules, "limits: [{key: a, limit: 1/s}]", "limits:\n- {limit: 1/s,\n  key: a # }\n  }\n"} {
 		f.Add(text, "a", "limit", "2/s")
 		f.Add(text, "login:*", "burst", "")
 		f.Add(text, "b*", "parameters", "{a: '}'}")
@@ -153,11 +170,20 @@ func FuzzSet(f *testing.F) {
 		set, err := Set(text, key, Field{"limit", "7/s"}, Field{name, value})
 		if err == nil {
 			onlyChanges(t, old, set, key)
+			staysJSON(t, text, set)
 		}
 		if removed, err := Remove(text, key); err == nil {
 			onlyChanges(t, old, removed, key)
+			staysJSON(t, text, removed)
 		}
 	})
+}
+
+func staysJSON(t *testing.T, before, after string) {
+	t.Helper()
+	if json.Valid([]byte(before)) && !json.Valid([]byte(after)) {
+		t.Errorf("%s is JSON, and became\n%s", before, after)
+	}
 }
 
 func onlyChanges(t *testing.T, old *dynamicconfig.Snapshot, text, key string) {

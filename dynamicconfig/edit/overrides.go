@@ -3,6 +3,7 @@
 package edit
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,15 +56,8 @@ func overrides(text string, change func([]dynamicconfig.Override) ([]dynamicconf
 	if err != nil {
 		return "", err
 	}
-	section := ""
-	if len(wanted) > 0 {
-		section = strings.ReplaceAll(string(dynamicconfig.OverridesYAML(wanted)), "\n", d.end)
-	}
-	if d.overrides != nil {
-		begin := d.at(d.overrides.Key.GetToken())
-		d.replace(begin, d.list(begin), section)
-	} else if section != "" {
-		d.insertLine(len(d.text), strings.TrimSuffix(section, d.end))
+	if err := d.setOverrides(wanted); err != nil {
+		return "", err
 	}
 	if text, err = d.apply(); err != nil {
 		return "", err
@@ -78,6 +72,31 @@ func overrides(text string, change func([]dynamicconfig.Override) ([]dynamicconf
 		}
 	}
 	return text, nil
+}
+
+// setOverrides writes the section of overrides anew; without wanted, it removes the section.
+func (d *document) setOverrides(wanted []dynamicconfig.Override) error {
+	section := ""
+	if len(wanted) > 0 {
+		section = string(dynamicconfig.OverridesYAML(wanted))
+	}
+	switch {
+	case d.inFlow() && section != "":
+		var list struct{ Overrides json.RawMessage }
+		if err := json.Unmarshal([]byte(asJSON(section, false)), &list); err != nil {
+			return err
+		}
+		d.setInRoot(d.overrides, "overrides", string(list.Overrides))
+	case d.inFlow() && d.overrides != nil:
+		d.removeBetween(d.flowField(d.overrides))
+	case d.inFlow():
+	case d.overrides != nil:
+		begin := d.at(d.overrides.Key.GetToken())
+		d.replace(begin, d.list(begin), strings.ReplaceAll(section, "\n", d.end))
+	case section != "":
+		d.insertLine(len(d.text), strings.TrimSuffix(strings.ReplaceAll(section, "\n", d.end), d.end))
+	}
+	return nil
 }
 
 // list is where the field ends that begins at a place, as block says, where the value may

@@ -3,6 +3,7 @@
 package edit_test
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -50,7 +51,25 @@ func TestOverridesAreWrittenIntoTheirSectionOnly(t *testing.T) {
 	if _, err := edit.Override(rules, o, now); err == nil || !strings.Contains(err.Error(), "has no reason") {
 		t.Errorf("an override without a reason: %v", err)
 	}
-	if text, err := edit.Override("{limits: [], unmatched: deny}\n", o, now); err == nil {
-		t.Errorf("text in braces: %s", text)
+}
+
+func TestOverridesOfJSONAreJSON(t *testing.T) {
+	now := time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC)
+	o := dynamicconfig.Override{Key: "a:*", Factor: 2, Until: now.Add(2 * time.Hour), Author: "ada", Reason: "the sale: it is early"}
+	const section = `"overrides": [{"key": "a:*", "limit": "2x", "until": "2026-11-23T05:00:00Z", "author": "ada", "reason": "the sale: it is early"}]`
+	for before, after := range map[string]string{
+		`{"limits": [], "unmatched": "deny"}`:               `{"limits": [], "unmatched": "deny", ` + section + `}`,
+		"{\n  \"limits\": []\n}\n":                          "{\n  \"limits\": [],\n  " + section + "\n}\n",
+		`{"overrides": [], "limits": []}`:                   `{` + section + `, "limits": []}`,
+		"{" + strings.Replace(section, "2x", "3x", 1) + "}": `{` + section + `}`,
+	} {
+		got, err := edit.Override(before, o, now)
+		if err != nil || got != after {
+			t.Errorf("%s: %v\n%s\nwant:\n%s", before, err, got, after)
+			continue
+		}
+		if got, err = edit.EndOverride(got, "a:*", now); err != nil || strings.Contains(got, "overrides") || !json.Valid([]byte(got)) {
+			t.Errorf("%s: not removed: %v\n%s", before, err, got)
+		}
 	}
 }
