@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/sim/ledger"
 	"github.com/headgate/headgate/internal/sim/measure"
-	"github.com/headgate/headgate/internal/sim/world"
 )
 
 // counts holds the sums of seconds to the totals, and what was admitted to what
@@ -31,7 +31,7 @@ func (c cluster) counts(k *measure.Key) error {
 
 // agrees holds what each host was offered to what it admitted and refused, that to
 // what its limiter counted, and what owners were told to both.
-func (c cluster) agrees(k *measure.Key, hosts []world.LedgerRow) error {
+func (c cluster) agrees(k *measure.Key, hosts []ledger.Row) error {
 	var all int64
 	for _, s := range k.Seconds {
 		all += s.Admitted
@@ -59,7 +59,7 @@ func (c cluster) agrees(k *measure.Key, hosts []world.LedgerRow) error {
 
 // quiet reports whether a host was offered nothing for a while, so that its key may
 // have been idle for an interval of 3 s. An idle key begins as a new key does.
-func quiet(h world.LedgerRow) bool {
+func quiet(h ledger.Row) bool {
 	const while = 2 // whole seconds
 	n := 0
 	for _, s := range h.Seconds {
@@ -142,7 +142,7 @@ func (c cluster) uneven() bool { return c.shape == "hot" || c.shape == "sticky" 
 
 // feeds holds every host that was offered enough, once the cluster has settled, to a
 // twentieth of it, or to a quarter of an even part of the limit if that is less.
-func (c cluster) feeds(hosts []world.LedgerRow) error {
+func (c cluster) feeds(hosts []ledger.Row) error {
 	if c.final == "gossip" && (c.changed || c.least != c.most) {
 		return nil // hosts hear of changes at different times, and their buckets differ since then
 	}

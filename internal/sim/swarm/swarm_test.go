@@ -13,6 +13,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/headgate/headgate/internal/sim/ledger"
 	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/sim/world"
 	"github.com/headgate/headgate/internal/testrun"
@@ -55,7 +56,7 @@ func (c cluster) run() error {
 	if err != nil {
 		return err
 	}
-	ledger := new(world.Ledger)
+	ledger := new(ledger.Ledger)
 	r, err := world.Options{Seed: c.seed, Ledger: ledger}.Run(context.Background(), sc)
 	if err != nil {
 		return err

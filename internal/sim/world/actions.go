@@ -4,6 +4,7 @@ package world
 
 import (
 	"math"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -19,10 +20,18 @@ type todo struct {
 	cut    int // which partition to end
 }
 
+// script is what is to happen.
+type script struct {
+	todo   []todo // by ref of action events
+	picks  *rand.Rand
+	bumps  map[int][]traffic.Bump // by host
+	cutIDs int
+}
+
 // later puts an action into the queue.
 func (c *cluster) later(at traffic.Time, t todo) {
 	c.todo = append(c.todo, t)
-	c.queue.push(at, action, 0, int32(len(c.todo)-1))
+	c.Queue.Push(at, action, 0, int32(len(c.todo)-1))
 }
 
 // act carries out an action, or a part of one.
@@ -32,8 +41,8 @@ func (c *cluster) act(t todo) error {
 	case "", "spike", "mishaps":
 		return nil // only a mark, or worked out before the start
 	case "heal":
-		c.cuts = nil
-		c.noticeSplits()
+		c.Wire.Heal()
+		c.NoticeSplits()
 		return nil
 	case "limit", "algorithm", "override":
 		return c.changeRules(a, t)
@@ -43,14 +52,14 @@ func (c *cluster) act(t todo) error {
 				return err
 			}
 		}
-		c.later(c.now+a.Every, todo{action: a, undo: true})
+		c.later(c.Now+a.Every, todo{action: a, undo: true})
 		return nil
 	}
 	if t.hosts == nil {
-		t.hosts = slices.Clone(a.Hosts.Among(c.picks, len(c.sc.Hosts), c.owner))
+		t.hosts = slices.Clone(a.Hosts.Among(c.picks, len(c.sc.Hosts), c.Owner))
 		if a.Every > 0 { // one after the other
 			for i, h := range t.hosts {
-				c.later(c.now+time.Duration(i)*a.Every, todo{action: a, hosts: []int{h}})
+				c.later(c.Now+time.Duration(i)*a.Every, todo{action: a, hosts: []int{h}})
 			}
 			return nil
 		}
@@ -66,7 +75,7 @@ func (c *cluster) act(t todo) error {
 	}
 	if a.For > 0 && !t.undo {
 		t.undo = true
-		c.later(c.now+a.For, t)
+		c.later(c.Now+a.For, t)
 	}
 	return nil
 }
@@ -79,16 +88,16 @@ func (c *cluster) do(a *scenario.Action, h *host, undo bool) error {
 			return c.start(h)
 		}
 		c.stop(h)
-		c.announce(h.number, false, c.sc.Membership.Detect)
+		c.Announce(h.Number, false, c.sc.Membership.Detect)
 	case "restart", "leave":
 		if undo {
 			return c.start(h)
 		}
-		if err := c.handOver(h); err != nil {
+		if err := c.HandOver(h.Host); err != nil {
 			return err
 		}
 		c.stop(h)
-		c.announce(h.number, false, 0)
+		c.Announce(h.Number, false, 0)
 	case "join":
 		return c.start(h)
 	case "drain":
@@ -101,9 +110,9 @@ func (c *cluster) do(a *scenario.Action, h *host, undo bool) error {
 		return c.pause(a, h, undo)
 	case "slow":
 		if undo {
-			h.slow -= a.By
+			h.Slow -= a.By
 		} else {
-			h.slow += a.By
+			h.Slow += a.By
 		}
 	case "clock_step":
 		h.wall += a.By // nothing reads it: that is the point
@@ -121,7 +130,7 @@ func (c *cluster) pause(a *scenario.Action, h *host, undo bool) error {
 	if a.Elsewhere {
 		h.away += step
 	}
-	if h.pauses == 0 && h.up {
+	if h.pauses == 0 && h.Up {
 		return c.resume(h)
 	}
 	return nil
@@ -132,15 +141,15 @@ func (c *cluster) pause(a *scenario.Action, h *host, undo bool) error {
 func (c *cluster) autoscale(a *scenario.Action) error {
 	offered, up := int64(0), 0
 	for _, h := range c.hosts {
-		if offered += h.offered; h.up && h.limits {
+		if offered += h.offered; h.Up && h.Limits {
 			up++
 		}
 		h.offered = 0
 	}
-	some := a.Hosts.Among(c.picks, len(c.sc.Hosts), c.owner)
+	some := a.Hosts.Among(c.picks, len(c.sc.Hosts), c.Owner)
 	want := int(math.Ceil(float64(offered) / a.Every.Seconds() / a.Target))
 	for _, n := range some {
-		if h := c.hosts[n]; up < want && !h.up {
+		if h := c.hosts[n]; up < want && !h.Up {
 			up++
 			if err := c.start(h); err != nil {
 				return err
@@ -151,33 +160,23 @@ func (c *cluster) autoscale(a *scenario.Action) error {
 		return nil
 	}
 	for _, n := range slices.Backward(some) {
-		if h := c.hosts[n]; h.up {
-			if err := c.handOver(h); err != nil {
+		if h := c.hosts[n]; h.Up {
+			if err := c.HandOver(h.Host); err != nil {
 				return err
 			}
 			c.stop(h)
-			c.announce(h.number, false, 0)
+			c.Announce(h.Number, false, 0)
 			return nil
 		}
 	}
 	return nil
 }
 
-// noticeSplits has all hosts notice later whom they reach.
-func (c *cluster) noticeSplits() {
-	if c.sc.Membership.Splits == 0 {
-		return
-	}
-	for _, h := range c.hosts {
-		c.queue.push(c.now+c.sc.Membership.Splits, noticed, int32(h.number), 0)
-	}
-}
-
 // partition cuts hosts off from others, or ends that.
 func (c *cluster) partition(a *scenario.Action, t todo) {
-	defer c.noticeSplits()
+	defer c.NoticeSplits()
 	if t.undo {
-		c.cuts = slices.DeleteFunc(c.cuts, func(cut cut) bool { return cut.id == t.cut })
+		c.Wire.Mend(t.cut)
 		return
 	}
 	inside := make([]bool, len(c.hosts))
@@ -190,19 +189,19 @@ func (c *cluster) partition(a *scenario.Action, t todo) {
 			outside[h] = !inside[h]
 		}
 	}
-	for _, h := range a.From.Among(c.picks, len(c.sc.Hosts), c.owner) {
+	for _, h := range a.From.Among(c.picks, len(c.sc.Hosts), c.Owner) {
 		outside[h] = !inside[h]
 	}
 	c.cutIDs++
 	t.cut = c.cutIDs
 	if a.Direction != "in" {
-		c.cuts = append(c.cuts, cut{t.cut, inside, outside})
+		c.Wire.Cut(t.cut, inside, outside)
 	}
 	if a.Direction != "out" {
-		c.cuts = append(c.cuts, cut{t.cut, outside, inside})
+		c.Wire.Cut(t.cut, outside, inside)
 	}
 	if a.For > 0 {
 		t.undo = true
-		c.later(c.now+a.For, t)
+		c.later(c.Now+a.For, t)
 	}
 }

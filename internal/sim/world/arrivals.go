@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate/internal/sim/measure"
 	"github.com/headgate/headgate/internal/sim/scenario"
+	"github.com/headgate/headgate/internal/sim/timeline"
 	"github.com/headgate/headgate/internal/sim/traffic"
 )
 
@@ -30,12 +31,30 @@ type try struct {
 	number int // from 1 on
 }
 
+// clients are who sends events, and who tries again.
+type clients struct {
+	streams    []stream
+	sources    [][]int             // by source: hosts
+	sourceKeys []int               // by source: its first key
+	retries    []*rand.Rand        // by source: of clients that try again
+	waiting    timeline.Store[try] // rejected, by ref of retry events
+}
+
+// recording is the trace that is played.
+type recording struct {
+	traceKeys []int // by key of the trace
+	traceHost []int // by host of the trace
+	traceRows traffic.RowReader
+	traceRow  traffic.TraceRow // the next one
+	traceLost *rand.Rand
+}
+
 // openSources makes the streams of all sources.
 func (c *cluster) openSources() {
 	for i := range c.sc.Sources {
 		s := &c.sc.Sources[i]
 		r := traffic.Chance(c.seed, "source", i)
-		hosts := slices.Clone(s.Hosts.Among(r, len(c.sc.Hosts), c.owner))
+		hosts := slices.Clone(s.Hosts.Among(r, len(c.sc.Hosts), c.Owner))
 		c.sources = append(c.sources, hosts)
 		c.retries = append(c.retries, traffic.Chance(c.seed, "retry", i))
 		one := stream{source: i, Stream: traffic.Stream{Cost: s.Cost, People: s.Clients, Even: s.Even, End: c.sc.Duration, Parts: 1}}
@@ -77,7 +96,7 @@ func (c *cluster) open(s stream) {
 		return
 	}
 	c.streams = append(c.streams, s)
-	c.queue.push(at, arrival, 0, int32(len(c.streams)-1))
+	c.Queue.Push(at, arrival, 0, int32(len(c.streams)-1))
 }
 
 // fromStream is the event at the head of the queue, which a stream sends.
@@ -92,9 +111,9 @@ func (c *cluster) fromStream(s *stream) {
 	t.cost = s.Cost.Draw(s.Chance)
 	c.offer(t, to, s.Chance)
 	if at, ok := s.Next(); ok {
-		c.queue.again(at)
+		c.Queue.Again(at)
 	} else {
-		c.queue.pop()
+		c.Queue.Pop()
 	}
 }
 
@@ -122,8 +141,7 @@ func (c *cluster) offer(t try, to int, r *rand.Rand) {
 
 // retry is a client that tries again.
 func (c *cluster) retry(ref int32) {
-	t := c.waiting[ref]
-	c.waitingFree = append(c.waitingFree, ref)
+	t := c.waiting.Fetch(ref)
 	r := c.retries[t.source]
 	c.offer(t, c.chosen(t, r), r)
 }
@@ -138,17 +156,9 @@ func (c *cluster) rejected(t try) (last bool) {
 	if again == nil || t.number >= again.Tries {
 		return true
 	}
-	at := c.now + again.Wait(c.retries[t.source], t.number)
+	at := c.Now + again.Wait(c.retries[t.source], t.number)
 	t.number++
-	ref := int32(len(c.waiting))
-	if n := len(c.waitingFree); n > 0 {
-		ref = c.waitingFree[n-1]
-		c.waitingFree = c.waitingFree[:n-1]
-		c.waiting[ref] = t
-	} else {
-		c.waiting = append(c.waiting, t)
-	}
-	c.queue.push(at, retries, 0, ref)
+	c.Queue.Push(at, retries, 0, c.waiting.Keep(t))
 	return false
 }
 
@@ -159,11 +169,11 @@ func (c *cluster) openTrace() {
 		return
 	}
 	for _, name := range t.Hosts {
-		c.traceHost = append(c.traceHost, c.byName[name])
+		c.traceHost = append(c.traceHost, c.ByName[name])
 	}
 	c.traceRows = t.Read()
 	if c.nextRow() {
-		c.queue.push(c.traceRow.At, traced, 0, 0)
+		c.Queue.Push(c.traceRow.At, traced, 0, 0)
 	}
 }
 
@@ -171,7 +181,7 @@ func (c *cluster) openTrace() {
 func (c *cluster) nextRow() bool {
 	row, ok, err := c.traceRows()
 	if err != nil {
-		c.fail(err)
+		c.Fail(err)
 	}
 	c.traceRow = row
 	return ok && err == nil
@@ -184,14 +194,14 @@ func (c *cluster) fromTrace() {
 		c.arrive(h, try{source: -1, key: c.traceKeys[row.Key], cost: row.Cost, number: 1})
 	}
 	if c.nextRow() {
-		c.queue.again(c.traceRow.At)
+		c.Queue.Again(c.traceRow.At)
 	} else {
-		c.queue.pop()
+		c.Queue.Pop()
 	}
 }
 
 // takes tells whether a load balancer sends traffic to the host.
-func (h *host) takes() bool { return h.up && h.away == 0 }
+func (h *host) takes() bool { return h.Up && h.away == 0 }
 
 // taker is who gets an event for host: that one, or another of hosts if that
 // one is not there; nil if it is lost.

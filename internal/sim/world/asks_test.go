@@ -113,7 +113,7 @@ traffic: [{key: l, rate: 10/s}]
 	if err := c.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if len(c.workers) != 0 {
-		t.Errorf("%d workers", len(c.workers))
+	if c.Jobs() != 0 {
+		t.Errorf("%d workers", c.Jobs())
 	}
 }

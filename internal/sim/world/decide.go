@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/sim/measure"
+	"github.com/headgate/headgate/internal/sim/timeline"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -15,22 +16,19 @@ import (
 // may ask an owner has a worker of its own.
 func (c *cluster) decide(h *host, t try) {
 	h.offered++
-	c.books.offers(c.keys[t.key], h, t.cost)
-	l := h.limiters[t.key]
-	if l == nil {
-		l = h.group.For(c.keys[t.key].name)
-		h.limiters[t.key] = l
-	}
-	if h.asked == nil || !h.asked[t.key] {
-		c.decided(h, t, allows(l, h.local(c.now), t.cost), 0)
+	k := c.keys[t.key]
+	c.books.Offers(k.bucket.Name, h.Number, t.cost)
+	l, asks := c.Limiter(h.Host, t.key)
+	if !asks {
+		c.decided(h, t, allows(l, h.Local(c.Now), t.cost), 0)
 		return
 	}
-	c.spawn(h, func() {
-		of, began := h.current(), c.now
-		if ok := allows(l, h.local(c.now), t.cost); !c.gone(of) {
-			c.decided(h, t, ok, c.now-began)
+	c.Spawn(h.Host, func() {
+		of, began := h.Current(), c.Now
+		if ok := allows(l, h.Local(c.Now), t.cost); !c.Gone(of) {
+			c.decided(h, t, ok, c.Now-began)
 		} else { // nobody hears of it
-			c.books.loses(c.keys[t.key], h, t.cost)
+			c.books.Loses(k.bucket.Name, h.Number, t.cost)
 		}
 	})
 }
@@ -38,22 +36,20 @@ func (c *cluster) decide(h *host, t try) {
 // decided is an event that the host has admitted or not, after it waited for the
 // network.
 func (c *cluster) decided(h *host, t try, admitted bool, waited time.Duration) {
-	d := measure.Decision{Host: h.number, Cost: t.cost, Admitted: admitted, Waited: waited, Try: t.number, Last: true}
+	d := measure.Decision{Host: h.Number, Cost: t.cost, Admitted: admitted, Waited: waited, Try: t.number, Last: true}
 	if !d.Admitted {
 		d.Last = c.rejected(t)
 	}
-	c.keys[t.key].bucket.Event(c.now, d)
-	c.books.decides(c.keys[t.key], int(c.now/time.Second), d)
-	if c.due(h) < h.planned {
-		c.plan(h)
-	}
+	c.keys[t.key].bucket.Event(c.Now, d)
+	c.books.Decides(c.keys[t.key].bucket.Name, int(c.Now/time.Second), d)
+	c.Replan(h.Host)
 }
 
 // arrive is an event at a host: the host decides, or lets it wait.
 func (c *cluster) arrive(h *host, t try) {
 	if h.pauses > 0 {
 		if len(h.held) < maxHeld {
-			h.held = append(h.held, held{event{kind: arrival}, t})
+			h.held = append(h.held, held{timeline.Event{Kind: arrival}, t})
 		}
 		return
 	}
@@ -68,11 +64,11 @@ func (c *cluster) resume(h *host) error {
 	waiting := h.held
 	h.held = nil
 	for _, w := range waiting {
-		if w.event.kind == arrival {
+		if w.event.Kind == arrival {
 			c.decide(h, w.try)
 			continue
 		}
-		if err := c.atHost(h, w.event); err != nil {
+		if err := c.AtHost(h.Host, w.event); err != nil {
 			return err
 		}
 	}

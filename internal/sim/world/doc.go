@@ -23,6 +23,9 @@
 // others have none. One thing runs at a time, and a run touches nothing outside of
 // itself, so several may run at the same time.
 //
+// The processes of hosts, and the network between them, are package fleet. This one has the
+// traffic, the actions and the bucket that sees every event.
+//
 // The package does not know how scenarios are written (package scenario), how
 // traffic is drawn (package traffic), or what figures mean (package measure).
 // Out of scope: time that an owner takes to decide, other than what makes it slow.

@@ -25,7 +25,7 @@ func (c *cluster) foresee() {
 		r := traffic.Chance(c.seed, "mishaps", i)
 		switch a.Do {
 		case "spike":
-			for _, h := range a.Hosts.Among(r, len(c.sc.Hosts), c.owner) {
+			for _, h := range a.Hosts.Among(r, len(c.sc.Hosts), c.Owner) {
 				c.bumps[h] = append(c.bumps[h], traffic.Bump{At: a.At, To: a.To, Add: a.Add})
 			}
 		case "mishaps":
@@ -41,17 +41,18 @@ func (c *cluster) foresee() {
 
 // mishap draws what goes wrong at a time, and says what.
 func (c *cluster) mishap(a *scenario.Action, at traffic.Time, r *rand.Rand) string {
-	which, host, owner := r.IntN(a.Odds[0]+a.Odds[1]+a.Odds[2]), r.IntN(len(c.sc.Hosts)), r.IntN(len(c.branches))
+	clusters := c.sc.EveryCluster()
+	which, host, owner := r.IntN(a.Odds[0]+a.Odds[1]+a.Odds[2]), r.IntN(len(c.sc.Hosts)), r.IntN(len(clusters))
 	away := a.Away.Draw(r).Round(time.Second)
 	if which < a.Odds[scenario.MishapSpike] {
 		c.bumps[host] = append(c.bumps[host], traffic.Bump{At: at, Add: a.Add})
-		return fmt.Sprintf("%s wants %g/s more", c.hosts[host].name, a.Add)
+		return fmt.Sprintf("%s wants %g/s more", c.hosts[host].Name, a.Add)
 	}
 	do := "crash"
 	if which >= a.Odds[scenario.MishapSpike]+a.Odds[scenario.MishapLose] {
 		do, away = "restart", election
 	}
-	of := &c.branches[owner]
+	of := &clusters[owner]
 	first, n := of.Owners[0], of.Owners[1]-of.Owners[0]
 	if n == 0 {
 		first, n = of.Hosts[0], of.Hosts[1]-of.Hosts[0]
@@ -59,9 +60,9 @@ func (c *cluster) mishap(a *scenario.Action, at traffic.Time, r *rand.Rand) stri
 	h := first + r.IntN(n)
 	c.later(at, todo{action: &scenario.Action{Do: do, For: max(away, election)}, hosts: []int{h}})
 	if do == "restart" {
-		return fmt.Sprintf("%s of %s is replaced", c.hosts[h].name, of.Name)
+		return fmt.Sprintf("%s of %s is replaced", c.hosts[h].Name, of.Name)
 	}
-	return fmt.Sprintf("%s of %s is away for %s", c.hosts[h].name, of.Name, away)
+	return fmt.Sprintf("%s of %s is away for %s", c.hosts[h].Name, of.Name, away)
 }
 
 // rateAt is s's rate at a host, with what bumps it there.

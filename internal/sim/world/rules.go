@@ -23,10 +23,10 @@ func (c *cluster) changeRules(a *scenario.Action, t todo) (err error) {
 	default:
 		c.overrides = slices.DeleteFunc(c.overrides, func(o dynamicconfig.Override) bool { return o.Key == a.Key })
 		c.overrides = append(c.overrides, dynamicconfig.Override{
-			Key: a.Key, Factor: a.Factor, Until: began.Add(c.now + a.For), Author: "scenario", Reason: "an event",
+			Key: a.Key, Factor: a.Factor, Until: began.Add(c.Now + a.For), Author: "scenario", Reason: "an event",
 		})
 		t.undo = true
-		c.later(c.now+a.For, t)
+		c.later(c.Now+a.For, t)
 	}
 	if err != nil {
 		return err
@@ -41,7 +41,7 @@ var began = time.Unix(1_800_000_000, 0)
 // once, and hosts too if they know of it already. Else they follow when the news
 // reach them.
 func (c *cluster) publish(news bool) error {
-	now := began.Add(c.now)
+	now := began.Add(c.Now)
 	next, err := dynamicconfig.Config{
 		Name: c.stated.Name(), Properties: c.stated.Properties(), Rules: c.stated.Rules(), Overrides: c.overrides,
 	}.Snapshot()
@@ -49,7 +49,7 @@ func (c *cluster) publish(news bool) error {
 		return err
 	}
 	next = next.At(now)
-	if err := c.adopt(next); err != nil {
+	if err := c.Adopt(next); err != nil {
 		return err
 	}
 	seen := make(map[*measure.Bucket]bool)
@@ -61,15 +61,15 @@ func (c *cluster) publish(news bool) error {
 			continue
 		}
 		seen[b] = true
-		b.SetLimit(c.now, float64(rule.Limit), rule.Burst)
+		b.SetLimit(c.Now, float64(rule.Limit), rule.Burst)
 	}
 	for _, h := range c.hosts {
-		delay := c.sc.Membership.Delay.Draw(c.news[h.number])
+		delay := c.Delay(h.Host)
 		if !news {
 			delay = 0
 		}
-		if h.up {
-			c.queue.push(c.now+delay, configure, int32(h.number), int32(len(c.configs)-1))
+		if h.Up {
+			c.Tell(h.Host, delay)
 		}
 	}
 	return nil

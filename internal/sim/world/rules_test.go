@@ -2,7 +2,11 @@
 
 package world
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/headgate/headgate/internal/sim/ledger"
+)
 
 func TestAnOverrideEndsByItself(t *testing.T) {
 	k := run(t, base(t, `events: [{at: 40s, do: override, key: k, factor: 0.2x, for: 30s}]`), "request-weighted", 1).Keys[0]
@@ -19,13 +23,13 @@ func TestARuleNamesAnotherAlgorithm(t *testing.T) {
 
 func TestTheLedgerAgrees(t *testing.T) {
 	for _, algorithm := range []string{"auto", "request-weighted", "gossip"} {
-		ledger := new(Ledger)
-		if _, err := (Options{Algorithm: algorithm, Seed: 1, Ledger: ledger}).Run(t.Context(), base(t)); err != nil {
+		books := new(ledger.Ledger)
+		if _, err := (Options{Algorithm: algorithm, Seed: 1, Ledger: books}).Run(t.Context(), base(t)); err != nil {
 			t.Fatal(err)
 		}
-		for host, r := range ledger.Rows[0] {
+		for host, r := range books.Rows[0] {
 			if r.Admitted == 0 || r.Offered != r.Admitted+r.Refused+r.Lost || r.Allowed != r.Admitted || r.Rejected != r.Refused {
-				t.Errorf("%s, host %d: %+v", algorithm, host, r.totals())
+				t.Errorf("%s, host %d: %+v", algorithm, host, totals(r))
 			}
 			if late := r.Allowed - r.AnsweredAllowed; algorithm == "request-weighted" && (late < 0 || late > 3500) {
 				t.Errorf("host %d admitted %d, and reported %d", host, r.Allowed, r.AnsweredAllowed)
@@ -35,7 +39,7 @@ func TestTheLedgerAgrees(t *testing.T) {
 }
 
 // totals is r without its seconds.
-func (r LedgerRow) totals() LedgerRow {
+func totals(r ledger.Row) ledger.Row {
 	r.Seconds = nil
 	return r
 }

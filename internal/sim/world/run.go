@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/sim/ledger"
 	"github.com/headgate/headgate/internal/sim/measure"
 	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/sim/traffic"
@@ -34,7 +35,7 @@ type Options struct {
 	// Weights asks for Key.Weights, which costs time with many hosts.
 	Weights bool
 	// Ledger, if not nil, is filled with what each host decided.
-	Ledger *Ledger
+	Ledger *ledger.Ledger
 }
 
 // Run runs a scenario with an algorithm ("": as the rules say) and a seed.
@@ -68,7 +69,7 @@ func (o Options) Run(ctx context.Context, sc *scenario.Scenario) (*measure.Resul
 	}
 	if o.Weights {
 		c.weights = &weights{every: time.Second}
-		c.queue.push(0, sample, 0, 0)
+		c.Queue.Push(0, sample, 0, 0)
 	}
 	if err := c.run(ctx); err != nil {
 		return nil, fmt.Errorf("scenario %s, seed %d: %w", sc.Name, o.Seed, err)

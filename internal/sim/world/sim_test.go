@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/sim/fleet"
 	"github.com/headgate/headgate/internal/sim/measure"
 	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/testrun"
@@ -179,7 +180,7 @@ traffic: [{key: "count:me-with-a-long-name", total: 500/s}]
 		t.Errorf("%v reports per host and second at an interval of 3 s", k.ReportsPerHostS)
 	}
 	// Headers, host, key, both type URLs, and some columns: not much else.
-	floor := HeaderBytes + 6 + 25 + 2*39.0
+	floor := fleet.HeaderBytes + 6 + 25 + 2*39.0
 	if each := k.BytesPerHostS / k.ReportsPerHostS; each < floor || each > floor+60 {
 		t.Errorf("%.0f bytes per call, want %.0f and some columns", each, floor)
 	}

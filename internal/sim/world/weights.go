@@ -4,9 +4,6 @@ package world
 
 import (
 	"time"
-
-	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/internal/sim/measure"
 )
 
 // weights looks once per second at the part of each limit that each host has.
@@ -22,27 +19,11 @@ func (w *weights) take(c *cluster) {
 	}
 	for i, b := range c.buckets {
 		row := make([]float64, len(c.sc.Hosts))
+		limit, _ := b.Limit()
 		for h := range row {
-			row[h] = c.part(c.hosts[h], b)
+			row[h] = c.Part(c.Hosts[h], b.Name, limit)
 		}
 		w.rows[i] = append(w.rows[i], row)
 	}
-	c.queue.push(c.now+w.every, sample, 0, 0)
-}
-
-// part of b's limit that a host's bucket refills with.
-func (c *cluster) part(h *host, b *measure.Bucket) float64 {
-	limit, _ := b.Limit()
-	if !h.up || limit == 0 {
-		return 0
-	}
-	status, ok := h.group.InspectAt(h.local(c.now).Time(), b.Name)
-	if !ok || len(status.Shares) == 0 {
-		return 0
-	}
-	share := status.Shares[len(status.Shares)-1]
-	if status.Mode == dynamicconfig.ModeOld || status.Mode == dynamicconfig.ModeOldShadowNew {
-		share = status.Shares[0]
-	}
-	return float64(share.Level.Limit) / limit
+	c.Queue.Push(c.Now+w.every, sample, 0, 0)
 }

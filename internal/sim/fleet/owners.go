@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package fleet
 
 import (
 	"fmt"
@@ -32,40 +32,40 @@ func asksFor(rule *dynamicconfig.Rule) bool {
 }
 
 // askedFor tells of each key whether hosts under s may ask its owner; nil: of none.
-func (c *cluster) askedFor(s *dynamicconfig.Snapshot) []bool {
+func (f *Fleet) askedFor(s *dynamicconfig.Snapshot) []bool {
 	if !asksOwners(s) {
 		return nil
 	}
-	all, ok := c.asking[s]
+	all, ok := f.asking[s]
 	if !ok {
-		all = make([]bool, len(c.keys))
-		for i, k := range c.keys {
-			rule, ok := s.Match(k.name)
+		all = make([]bool, len(f.keys))
+		for i, k := range f.keys {
+			rule, ok := s.Match(k)
 			all[i] = ok && asksFor(rule)
 		}
-		c.asking[s] = all
+		f.asking[s] = all
 	}
 	return all
 }
 
 // remotes are those whom a host's limiters ask.
-func (c *cluster) remotes(h *host) []limiter.Option {
-	of, taker := h.current(), c.newTaker(h)
+func (f *Fleet) remotes(h *Host) []limiter.Option {
+	of, taker := h.Current(), f.newTaker(h)
 	all := []limiter.Option{
 		limiter.WithRemote(algorithm.NameExact, exact.New(taker)),
 		limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)),
-		driver.WithBackground(func(f func()) { c.runs(of, 0, f) }),
+		driver.WithBackground(func(job func()) { f.runs(of, 0, job) }),
 	}
-	return append(all, c.elsewhere...)
+	return append(all, f.elsewhere...)
 }
 
 // moveBuckets tells other owners what is left in buckets that were h's to know, and
 // does not wait for answers: an owner that does not hear it learns from the hosts.
-func (c *cluster) moveBuckets(h *host, rows []usage.Take, owner func(key string) string) {
+func (f *Fleet) moveBuckets(h *Host, rows []usage.Take, owner func(key string) string) {
 	byOwner := make(map[int][]usage.Take)
 	var owners []int // in the order of rows
 	for _, row := range rows {
-		to, ok := c.byName[owner(row.Key)]
+		to, ok := f.ByName[owner(row.Key)]
 		if !ok {
 			continue
 		}
@@ -77,25 +77,25 @@ func (c *cluster) moveBuckets(h *host, rows []usage.Take, owner func(key string)
 	for _, to := range owners {
 		payload, err := usage.EncodeTakes(&usage.Takes{Rows: byOwner[to]})
 		if err != nil {
-			c.fail(fmt.Errorf("%s moves buckets: %w", h.name, err))
+			f.Fail(fmt.Errorf("%s moves buckets: %w", h.Name, err))
 			return
 		}
-		c.ask(h, to, &asking{from: h.current(), deadline: c.now + ask.DefaultTimeout}, payload)
+		f.ask(h, to, &asking{from: h.Current(), deadline: f.Now + ask.DefaultTimeout}, payload)
 	}
 }
 
 // movesBuckets has h tell the owners by the ring that it has just seen.
-func (c *cluster) movesBuckets(h *host) {
-	if h.aggregator == nil || !slices.ContainsFunc(c.configs, asksOwners) {
+func (f *Fleet) movesBuckets(h *Host) {
+	if h.aggregator == nil || !slices.ContainsFunc(f.configs, asksOwners) {
 		return
 	}
-	rows := h.aggregator.Buckets(c.now-h.born, func(key string) bool { return h.ring.Owner(key) != h.name })
-	c.moveBuckets(h, rows, h.ring.Owner)
+	rows := h.aggregator.Buckets(f.Now-h.born, func(key string) bool { return h.ring.Owner(key) != h.Name })
+	f.moveBuckets(h, rows, h.ring.Owner)
 }
 
 // handBuckets has h, which leaves, tell those who own its keys then.
-func (c *cluster) handBuckets(h *host) {
-	if slices.ContainsFunc(c.configs, asksOwners) {
-		c.moveBuckets(h, h.aggregator.HandoverBuckets(c.now-h.born), h.ring.Without(h.name).Owner)
+func (f *Fleet) handBuckets(h *Host) {
+	if slices.ContainsFunc(f.configs, asksOwners) {
+		f.moveBuckets(h, h.aggregator.HandoverBuckets(f.Now-h.born), h.ring.Without(h.Name).Owner)
 	}
 }

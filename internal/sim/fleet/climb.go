@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package fleet
 
 import (
 	"errors"
@@ -36,22 +36,22 @@ type claim struct {
 }
 
 // below is one round of the loop of an owner that has a cluster above.
-func (c *cluster) below(h *host) error {
+func (f *Fleet) below(h *Host) error {
 	if h.climb != nil {
 		return nil
 	}
-	asked := h.aggregator.Parent().Ask(c.now-h.born, c.branches[h.branch].Name)
+	asked := h.aggregator.Parent().Ask(f.Now-h.born, f.branches[h.branch].Name)
 	if asked == nil {
 		return nil
 	}
 	n := len(asked.Rows)
-	k := &climb{asked: asked, leases: claims.Leases{Rows: make([]claims.Lease, n)}, errs: make([]error, n), host: h.number, process: h.process}
+	k := &climb{asked: asked, leases: claims.Leases{Rows: make([]claims.Lease, n)}, errs: make([]error, n), host: h.Number, process: h.process}
 	h.climb = k
 	byOwner := make(map[int]*claim)
 	var parts []*claim // in the order of rows
-	ring := c.branches[c.branches[h.branch].Parent].members.ring
+	ring := f.branches[f.branches[h.branch].Parent].members.ring
 	for row := range asked.Rows {
-		owner, ok := c.byName[ring.Owner(asked.Rows[row].Key)]
+		owner, ok := f.ByName[ring.Owner(asked.Rows[row].Key)]
 		if !ok {
 			k.errs[row] = rpc.ErrNoOwner
 			continue
@@ -72,69 +72,69 @@ func (c *cluster) below(h *host) error {
 		}
 		payload, err := claims.Encode(request)
 		if err != nil {
-			return fmt.Errorf("%s encodes claims: %w", h.name, err)
+			return fmt.Errorf("%s encodes claims: %w", h.Name, err)
 		}
-		c.Bytes += int64(HeaderBytes + len(payload.Value))
-		owner := c.byName[ring.Owner(request.Rows[0].Key)]
-		c.send(h.number, owner, claimed, message{claim: part, payload: payload}, 0)
+		f.Bytes += int64(HeaderBytes + len(payload.Value))
+		owner := f.ByName[ring.Owner(request.Rows[0].Key)]
+		f.send(h.Number, owner, claimed, message{claim: part, payload: payload}, 0)
 	}
 	if k.missing == 0 {
-		c.hear(h)
+		f.hear(h)
 		return nil
 	}
-	c.climbs++
-	k.number = c.climbs
-	c.queue.push(c.now+claims.DefaultTimeout, lapse, int32(h.number), k.number)
+	f.climbs++
+	k.number = f.climbs
+	f.Queue.Push(f.Now+claims.DefaultTimeout, lapse, int32(h.Number), k.number)
 	return nil
 }
 
 // hear gives an owner what came of its climb.
-func (c *cluster) hear(h *host) {
+func (f *Fleet) hear(h *Host) {
 	k := h.climb
 	h.climb = nil
-	h.aggregator.Parent().Hear(c.now-h.born, k.asked, &k.leases, k.errs)
+	h.aggregator.Parent().Hear(f.Now-h.born, k.asked, &k.leases, k.errs)
 }
 
 // lease answers a claim that has reached an owner above.
-func (c *cluster) lease(h *host, m message) error {
+func (f *Fleet) lease(h *Host, m message) error {
 	if h.aggregator == nil {
 		return nil
 	}
 	asked, err := claims.Decode(m.payload)
 	if err != nil {
-		return fmt.Errorf("%s decodes claims: %w", h.name, err)
+		return fmt.Errorf("%s decodes claims: %w", h.Name, err)
 	}
-	payload, err := claims.EncodeLeases(h.aggregator.Claim(c.now-h.born, asked), len(asked.Rows))
+	payload, err := claims.EncodeLeases(h.aggregator.Claim(f.Now-h.born, asked), len(asked.Rows))
 	if err != nil {
-		return fmt.Errorf("%s encodes leases: %w", h.name, err)
+		return fmt.Errorf("%s encodes leases: %w", h.Name, err)
 	}
-	c.Bytes += int64(len(payload.Value))
-	c.send(h.number, m.claim.of.host, leased, message{claim: m.claim, payload: payload}, h.slow)
+	f.Bytes += int64(len(payload.Value))
+	f.send(h.Number, m.claim.of.host, leased, message{claim: m.claim, payload: payload}, h.Slow)
 	return nil
 }
 
 // leased is an answer that has reached the owner that asked.
-func (c *cluster) leased(h *host, m message) error {
+func (f *Fleet) leased(h *Host, m message) error {
 	k := m.claim.of
 	if h.climb != k || h.process != k.process || m.claim.rows == nil {
 		return nil // given up, or here before
 	}
 	leases, err := claims.DecodeLeases(m.payload, len(m.claim.rows))
 	if err != nil {
-		return fmt.Errorf("%s decodes leases: %w", h.name, err)
+		return fmt.Errorf("%s decodes leases: %w", h.Name, err)
 	}
 	for i, row := range m.claim.rows {
 		k.leases.Rows[row] = leases.Rows[i]
 	}
 	m.claim.rows = nil
 	if k.missing--; k.missing == 0 {
-		c.hear(h)
+		f.hear(h)
 	}
 	return nil
 }
 
 // lapse gives up on what is missing of a climb.
-func (c *cluster) lapse(h *host, number int32) {
+func (f *Fleet) lapse(h *Host, number int32) {
 	k := h.climb
 	if k == nil || k.number != number {
 		return
@@ -144,23 +144,23 @@ func (c *cluster) lapse(h *host, number int32) {
 			k.errs[row] = errNoAnswer
 		}
 	}
-	c.hear(h)
+	f.hear(h)
 }
 
-// handOver is what an owner that leaves in order tells those who will own its
+// HandOver is what an owner that leaves in order tells those who will own its
 // keys, as a Node does when it stops. It waits for nobody here: what is lost on
 // the way, they learn from the hosts.
-func (c *cluster) handOver(h *host) error {
-	if h.aggregator == nil || !h.up {
+func (f *Fleet) HandOver(h *Host) error {
+	if h.aggregator == nil || !h.Up {
 		return nil
 	}
-	c.handBuckets(h)
-	heirs := h.ring.Without(h.name)
-	for _, part := range h.aggregator.Handover(c.now - h.born) {
+	f.handBuckets(h)
+	heirs := h.ring.Without(h.Name)
+	for _, part := range h.aggregator.Handover(f.Now - h.born) {
 		byOwner := make(map[int]*claims.Claims)
 		var owners []int // in the order of rows
 		for _, row := range part.Rows {
-			owner, ok := c.byName[heirs.Owner(row.Key)]
+			owner, ok := f.ByName[heirs.Owner(row.Key)]
 			if !ok {
 				continue
 			}
@@ -173,11 +173,11 @@ func (c *cluster) handOver(h *host) error {
 		for _, owner := range owners {
 			payload, err := claims.Encode(byOwner[owner])
 			if err != nil {
-				return fmt.Errorf("%s hands over: %w", h.name, err)
+				return fmt.Errorf("%s hands over: %w", h.Name, err)
 			}
-			c.Bytes += int64(HeaderBytes + len(payload.Value))
-			nobody := &claim{of: &climb{host: h.number, process: h.process}}
-			c.send(h.number, owner, claimed, message{claim: nobody, payload: payload}, 0)
+			f.Bytes += int64(HeaderBytes + len(payload.Value))
+			nobody := &claim{of: &climb{host: h.Number, process: h.process}}
+			f.send(h.Number, owner, claimed, message{claim: nobody, payload: payload}, 0)
 		}
 	}
 	return nil

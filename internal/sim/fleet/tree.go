@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package fleet
 
 import (
 	"fmt"
@@ -40,17 +40,20 @@ func limitsOf(c *scenario.Cluster, limits *dynamicconfig.Snapshot, registry *alg
 	return snapshot, nil
 }
 
-// adopt makes limits the newest version, in every cluster as it has them.
-func (c *cluster) adopt(limits *dynamicconfig.Snapshot) error {
+// Newest are the newest limits.
+func (f *Fleet) Newest() *dynamicconfig.Snapshot { return f.configs[len(f.configs)-1] }
+
+// Adopt makes limits the newest version, in every cluster as it has them.
+func (f *Fleet) Adopt(limits *dynamicconfig.Snapshot) error {
 	var all []*dynamicconfig.Snapshot
-	for i := range c.branches {
-		s, err := limitsOf(c.branches[i].Cluster, limits, c.registry)
+	for i := range f.branches {
+		s, err := limitsOf(f.branches[i].Cluster, limits, f.registry)
 		if err != nil {
 			return err
 		}
 		all = append(all, s)
 	}
-	c.configs = append(c.configs, limits)
-	c.configsOf = append(c.configsOf, all)
+	f.configs = append(f.configs, limits)
+	f.configsOf = append(f.configsOf, all)
 	return nil
 }

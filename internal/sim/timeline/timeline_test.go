@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package world
+package timeline
 
 import (
 	"cmp"
@@ -14,32 +14,32 @@ import (
 
 func TestQueueKeepsTheOrderOfTimeAndPush(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var q queue
-		var dumb []event
+		var q Queue
+		var dumb []Event
 		seq := uint64(0)
 		for range rapid.IntRange(1, 300).Draw(t, "n") {
 			at := traffic.Time(rapid.Int64Range(0, 20).Draw(t, "at"))
 			switch rapid.IntRange(0, 3).Draw(t, "what") {
 			case 0:
 				if len(dumb) > 0 {
-					if got := q.pop(); got != dumb[0] {
+					if got := q.Pop(); got != dumb[0] {
 						t.Fatalf("pop = %+v, want %+v", got, dumb[0])
 					}
 					dumb = dumb[1:]
 				}
 			case 1:
 				if len(dumb) > 0 {
-					q.again(at)
+					q.Again(at)
 					seq++
-					dumb[0].at, dumb[0].seq = at, seq
+					dumb[0].At, dumb[0].seq = at, seq
 				}
 			default:
-				q.push(at, report, 1, int32(seq))
+				q.Push(at, 2, 1, int32(seq))
 				seq++
-				dumb = append(dumb, event{at: at, seq: seq, who: 1, ref: int32(seq - 1), kind: report})
+				dumb = append(dumb, Event{At: at, seq: seq, Who: 1, Ref: int32(seq - 1), Kind: 2})
 			}
-			slices.SortFunc(dumb, func(a, b event) int {
-				return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.seq, b.seq))
+			slices.SortFunc(dumb, func(a, b Event) int {
+				return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.seq, b.seq))
 			})
 		}
 	})
