@@ -28,6 +28,7 @@ package callers
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -40,6 +41,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/spelling"
 	"github.com/headgate/headgate/rpc/edge"
 )
 
@@ -142,10 +144,30 @@ func read(text []byte) (f file, err error) {
 		if kind, ok := errors.AsType[*yaml.TypeError](err); ok && kind.DstType != nil && kind.DstType.Kind() == reflect.Uint32 {
 			says = "a number is expected here"
 		}
-		err = fmt.Errorf("line %d, column %d: %s: compare it with the examples in docs/security.md", at.Line, at.Column, says)
+		err = fmt.Errorf("line %d, column %d: %s: %s", at.Line, at.Column, says, remedy(err, wrong.GetMessage()))
 	}
 	return f, err
 }
+
+// remedy is what to do about what the YAML library says of a policy.
+func remedy(err error, says string) string {
+	if _, ok := errors.AsType[*yaml.SyntaxError](err); ok {
+		return "look for wrong indentation, or for a value with any of : * [ ] { } # that needs quotes"
+	}
+	if name, ok := strings.CutPrefix(says, "unknown field "); ok {
+		name = strings.Trim(name, `"`)
+		if meant := cmp.Or(otherNames[name], spelling.Nearest(name, fieldNames)); meant != "" {
+			return "did you mean " + meant + "?"
+		}
+	}
+	return "compare it with the examples in docs/security.md"
+}
+
+// otherNames has what other programs call fields of a policy.
+var otherNames = map[string]string{"users": "callers", "programs": "callers", "allow": "use", "keys": "use", "read": "see", "write": "change"}
+
+// fieldNames are all fields of a policy.
+var fieldNames = []string{"anyone", "callers", "certificates", "change", "charge", "hold", "name", "see", "tokens", "uids", "use"}
 
 // add takes in a caller.
 func (p *Policy) add(s section) error {

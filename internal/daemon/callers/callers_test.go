@@ -120,7 +120,11 @@ func TestMistakesInAPolicy(t *testing.T) {
 		"callers: [{name: a, uids: [-1]}]":                      "",
 		"callers:\n  - {name: a, use: llm}":                     "line 2, column 20: text was used where list is expected: compare it",
 		"callers: [{name: a, uids: [root]}]":                    "a number is expected here",
-		"callers: [{name: a, token: [x]}]":                      `unknown field "token"`,
+		"callers: [{name: a, token: [x]}]":                      `unknown field "token": did you mean tokens?`,
+		"users: [{name: a}]":                                    `unknown field "users": did you mean callers?`,
+		"callers: [{name: a, allow: ['*']}]":                    `unknown field "allow": did you mean use?`,
+		"callers: [{name: a, colour: red}]":                     `unknown field "colour": compare it with the examples`,
+		"callers:\n  - {name: a, uids: [1], use: [login:*]}":    "look for wrong indentation, or for a value with any of : * [ ] { } # that needs quotes",
 		"anyone: {use: ['*'], use: ['*']}":                      "use",
 	} {
 		if p, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {

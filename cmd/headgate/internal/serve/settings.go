@@ -151,7 +151,7 @@ func (s *settings) fields(body ast.Node) (errs []error) {
 		var err error
 		switch {
 		case flag == nil || notSettings[flag.Name] || fieldOf(flag.Name) != name:
-			err = errors.New("there is no such field")
+			err = errors.New("there is no such field: headgate serve --print-config prints all")
 			if near := spelling.Nearest(name, names); near != "" {
 				err = fmt.Errorf("there is no such field: did you mean %s?", near)
 			}

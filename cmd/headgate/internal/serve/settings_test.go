@@ -86,7 +86,7 @@ func TestMistakesInSettings(t *testing.T) {
 			`:3: drain: "long": write a time`, `:4: redis_tls: "maybe": write true or false`,
 		},
 		"edge: [a]\nmembers: {a: b}\nadmin:\nconfig: x\nmax-connections: 1": {
-			":1: edge: write one value", ":2: members: write a value", ":3: admin: write a value", ":4: config: there is no such field", ":5: max-connections: there is no such field",
+			":1: edge: write one value", ":2: members: write a value", ":3: admin: write a value", ":4: config: there is no such field: headgate serve --print-config prints all", ":5: max-connections: there is no such field",
 		},
 		"edge: a\nhttp: [a]\nedge: b\nadmin: [c]\nedge: d": {
 			":2: http: write one value", ":3: edge: line 1 has this field already", ":4: admin: write one value", ":5: edge: line 1 has this field already",
