@@ -80,6 +80,11 @@ func NoSuch(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("there is no command %.100q; %s`%s --help` lists the commands", cmd.CommandPath()+" "+args[0], like, cmd.CommandPath())
 }
 
+// PathOf is how errors name cmd: by its path below the program, as in "limits set".
+func PathOf(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+}
+
 // Run runs root with the program's arguments until it ends or the process is
 // interrupted, and returns the exit code. A second interrupt ends the process at
 // once.

@@ -45,7 +45,7 @@ func (c *Client) Open(ctx context.Context, method, path, body string, fields ...
 		if failed, ok := errors.AsType[*url.Error](err); ok {
 			err = failed.Err // the rest of it is the request
 		}
-		// net/http has the second of these errors if the bytes come before the request is written.
+		// net/http returns the second of these errors if the answer comes before the request is written.
 		if strings.Contains(err.Error(), "malformed HTTP response") || strings.Contains(err.Error(), "readLoopPeekFailLocked") {
 			return nil, fmt.Errorf("what listens at %s does not speak HTTP: is it the decider's --edge, --listen or --gossip-address? Name its --admin address; if that has a certificate, name its authority with --ca", r.URL.Host)
 		}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/headgate/headgate/internal/command"
 )
 
 // tokenVariable is the variable of the environment with an operator's token.
@@ -43,7 +45,7 @@ func (a *Decider) Flags(flags *pflag.FlagSet) {
 // of cmd.
 func (a *Decider) Use(cmd *cobra.Command, f func(ctx context.Context, c *Client) error) error {
 	failed := func(err error) error {
-		return fmt.Errorf("%s: %w", strings.TrimPrefix(cmd.CommandPath(), "headgate "), err)
+		return fmt.Errorf("%s: %w", command.PathOf(cmd), err)
 	}
 	if _, _, err := net.SplitHostPort(a.Address); err != nil {
 		if a.Address == "" {

@@ -73,10 +73,10 @@ func (s Store) Prune(context.Context, int) (int64, error) {
 	return 0, errors.New("prune the database itself: name it with --limits-db")
 }
 
-// Notify implements history.Store: it tells of nothing.
+// Notify implements history.Store. It never calls the function.
 func (s Store) Notify(ctx context.Context, _ func()) { <-ctx.Done() }
 
-// Load and Watch implement dynamicconfig.Source, which no command uses.
+// Load implements dynamicconfig.Source, which no command uses.
 func (s Store) Load(ctx context.Context) (*dynamicconfig.Snapshot, error) {
 	return history.NewSource(s, 0).Load(ctx)
 }
@@ -93,7 +93,8 @@ func versionOf(v versions.Version) history.Version {
 	return history.Version{Number: v.Number, Text: v.Text, Author: v.Author, Message: v.Message, Time: v.Time, Fingerprint: v.Fingerprint}
 }
 
-// problem is err, of a change on top of version base, as stores have it.
+// problem returns err as other stores would have it. base is the version that a change was made
+// from.
 func problem(err error, base int64) error {
 	p, ok := errors.AsType[*reply.Problem](err)
 	switch {

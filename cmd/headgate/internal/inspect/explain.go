@@ -75,8 +75,8 @@ before, and the decisions of that time, of a key that is traced.`,
 	return cmd
 }
 
-// askExplanation asks why key is limited as it is, again and again until all programs have
-// answered that use it, or for as long as wait.
+// askExplanation asks why key is limited as it is. It asks again until all programs that use the
+// key have answered, but no longer than wait.
 func askExplanation(ctx context.Context, c *adminclient.Client, key string, wait time.Duration) (e explain.Explanation, err error) {
 	ending, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -130,7 +130,7 @@ func printExplanation(out io.Writer, e *explain.Explanation) error {
 	return nil
 }
 
-// printRule prints a rule's fields in a line; nothing without a rule.
+// printRule prints the fields of a rule in a line. Without a rule it prints nothing.
 func printRule(out io.Writer, fields map[string]any) {
 	if len(fields) == 0 {
 		return
@@ -144,7 +144,7 @@ func printRule(out io.Writer, fields map[string]any) {
 	fmt.Fprintf(out, "rule %s: %s\n", printable.Text(fmt.Sprint(fields["key"])), strings.Join(all, ", "))
 }
 
-// asWritten is a field of a rule as a file has it.
+// asWritten is the value of a field of a rule, as a file has it.
 func asWritten(value any) string {
 	parts, ok := value.(map[string]any)
 	if !ok {
@@ -204,7 +204,7 @@ func printHost(w io.Writer, h *explain.Host) {
 	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", name, wants, amount(&k.Weight), amount(k.Limit), amount(k.Tokens), lease, k.Allowed, k.Rejected, printable.Text(k.Because))
 }
 
-// amount is v for people; - if there is none.
+// amount is v for people. It is - if v is nil.
 func amount(v *float64) string {
 	if v == nil {
 		return "-"

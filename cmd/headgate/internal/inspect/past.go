@@ -46,8 +46,8 @@ func explainPast(cmd *cobra.Command, a *adminclient.Decider, o *output.Form, key
 	})
 }
 
-// timeOfLastHour reads a time: of a day, of a clock, which is the last such time before now, or
-// how long ago.
+// timeOfLastHour reads a time: a date and time, how long ago, or a time of day, which is the last
+// such time before now.
 func timeOfLastHour(text string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil

@@ -68,7 +68,7 @@ The verdict is advance below 1% of at least 1,000 tokens, back above 5%, and els
 	return cmd
 }
 
-// migrations asks for all of them.
+// migrations asks for all migrations.
 func migrations(ctx context.Context, c *adminclient.Client) ([]migrate.Migration, error) {
 	var found struct {
 		Migrations []migrate.Migration `json:"migrations"`

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// mode is a flag of permissions, in octal digits.
+// mode is the value of a flag: permissions, in octal digits.
 type mode fs.FileMode
 
 func (m *mode) String() string {

@@ -11,8 +11,8 @@ import (
 	"github.com/headgate/headgate/limiter/redis"
 )
 
-// redisPassword is the environment variable with the password. It is no flag,
-// because whoever lists processes reads those.
+// redisPassword is the environment variable with the password. There is no such flag, because all
+// users of a machine can list the flags of its processes.
 const redisPassword = "HEADGATE_REDIS_PASSWORD"
 
 func redisFlags(cmd *cobra.Command, r *daemon.Redis) {
@@ -26,7 +26,7 @@ func redisFlags(cmd *cobra.Command, r *daemon.Redis) {
 	flags.BoolVar(&r.TLS, "redis-tls", false, "talk TLS with Redis")
 }
 
-// redisFromEnvironment fills in what flags do not say.
+// redisFromEnvironment takes the password from the environment if no flag names its file.
 func redisFromEnvironment(r *daemon.Redis) {
 	if len(r.Addresses) > 0 && r.PasswordFile == "" {
 		r.Password = os.Getenv(redisPassword)

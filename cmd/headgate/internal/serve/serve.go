@@ -153,5 +153,5 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	return cmd
 }
 
-// keySalt is the variable of the environment with which names of marked keys are hashed.
+// keySalt is the variable of the environment with the salt for the hashes of private keys.
 const keySalt = "HEADGATE_KEY_SALT"

@@ -39,12 +39,13 @@ type settings struct {
 // notSettings are the flags that only make sense on a command line.
 var notSettings = map[string]bool{"config": true, "print-config": true, "check": true, "help": true}
 
-// fieldOf is a flag's name in the file, and variableOf in the environment.
+// fieldOf returns the name that a flag has in the file.
 func fieldOf(flag string) string { return strings.ReplaceAll(flag, "-", "_") }
 
-// variablePrefix is what the variables of all settings begin with.
+// variablePrefix begins the names of the variables of all settings.
 const variablePrefix = "HEADGATE_"
 
+// variableOf returns the name that a flag has in the environment.
 func variableOf(flag string) string { return variablePrefix + strings.ToUpper(fieldOf(flag)) }
 
 // each calls f for each setting, by its name.
@@ -84,7 +85,7 @@ func (s *settings) load() error {
 	return errors.Join(errs...)
 }
 
-// read takes in the file.
+// read sets the flags that the file has and that are not set yet.
 func (s *settings) read() (errs []error) {
 	defer func() {
 		if r := recover(); r != nil { // a defect of the YAML library
@@ -118,7 +119,7 @@ func (s *settings) read() (errs []error) {
 	return errs
 }
 
-// unreadable says in one line what keeps the file from being YAML.
+// unreadable says in one line why the file cannot be parsed as YAML.
 func (s *settings) unreadable(err error) error {
 	if wrong, ok := errors.AsType[*yaml.SyntaxError](err); ok {
 		return fmt.Errorf("%s:%d: %s", s.file, wrong.GetToken().Position.Line, wrong.GetMessage())
@@ -126,7 +127,7 @@ func (s *settings) unreadable(err error) error {
 	return fmt.Errorf("%s: %w", s.file, err)
 }
 
-// fields takes in the fields of the file's only mapping.
+// fields sets the flags that are fields of body, which is the only mapping of the file.
 func (s *settings) fields(body ast.Node) (errs []error) {
 	var fields []*ast.MappingValueNode
 	switch n := body.(type) {
@@ -171,7 +172,7 @@ func (s *settings) fields(body ast.Node) (errs []error) {
 	return errs
 }
 
-// set gives flag the value that stands in a file.
+// set gives flag a value of the file.
 func set(flag *pflag.Flag, value ast.Node) error {
 	switch value.(type) {
 	case *ast.SequenceNode:
@@ -190,8 +191,7 @@ func set(flag *pflag.Flag, value ast.Node) error {
 	return put(flag, value.GetToken().Value)
 }
 
-// probe says what is wrong with the value for flag that stands in a file, and leaves flag
-// as it is.
+// probe returns the error that set would return, and leaves flag as it is.
 func probe(flag *pflag.Flag, value ast.Node) error {
 	if list, ok := flag.Value.(pflag.SliceValue); ok {
 		before := list.GetSlice()
@@ -203,7 +203,7 @@ func probe(flag *pflag.Flag, value ast.Node) error {
 	return set(flag, value)
 }
 
-// put gives flag the value of a text.
+// put gives flag the value that text stands for.
 func put(flag *pflag.Flag, text string) error {
 	err := flag.Value.Set(text)
 	if err == nil {
@@ -244,10 +244,10 @@ func (s *settings) locate(err error) error {
 	return fmt.Errorf("%s: %w", strings.Join(about, ", "), err)
 }
 
-// otherVariables are those of the environment that a daemon reads and that are no settings.
+// otherVariables are the variables of the environment that a daemon reads and that are no settings.
 var otherVariables = []string{redisPassword, keySalt}
 
-// suspects are the variables of the environment that look like a setting's and are none.
+// suspects warns of the variables of the environment whose names are almost those of settings.
 func (s *settings) suspects(environment []string) (warnings []string) {
 	names := slices.Clone(otherVariables)
 	s.each(func(flag *pflag.Flag) { names = append(names, variableOf(flag.Name)) })

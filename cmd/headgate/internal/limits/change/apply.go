@@ -86,7 +86,7 @@ that holds and is not in the file, it asks first; --yes is for scripts.`,
 }
 
 // endedOverrides says which overrides of before hold now and are not in s, so that s ends them.
-// A file from version control has no override of last night.
+// For example, a file from version control lacks the overrides that operators made last night.
 func endedOverrides(before history.Version, s *dynamicconfig.Snapshot, now time.Time) (why []string) {
 	old, err := before.Parse()
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.St
 	return err
 }
 
-// watched watches the version that took the place of before, if one did.
+// watched watches the version that was stored after before, if one was.
 func (c *changing) watched(ctx context.Context, out io.Writer, db daemon.LimitsDB, w *rollout.Watch, before history.Version) error {
 	stored, err := limitsdb.Newest(ctx, db)
 	if err != nil || stored.Number != before.Number+1 {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"os/user"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
+	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/daemon"
 )
 
@@ -112,7 +112,7 @@ func (c *changing) in(cmd *cobra.Command, args []string, text func(old string, a
 			return c.store(ctx, cmd, db, on, changed)
 		})
 	}
-	name := strings.TrimPrefix(cmd.CommandPath(), "headgate ")
+	name := command.PathOf(cmd)
 	if len(args) == 0 {
 		return fmt.Errorf("%s: name a file, or a database with --limits-db", name)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/headgate/headgate/internal/daemon"
 )
 
-// exitDiffers is the exit code of diff --exit-code where there are differences.
+// exitDiffers is the exit code of diff --exit-code if there are differences.
 const exitDiffers = 2
 
 func newDiff() *cobra.Command {
@@ -148,7 +148,8 @@ func isVersion(name string) bool {
 	return err == nil || name == "newest"
 }
 
-// versionNamed parses a version: a number, newest, or before, which is the one before that.
+// versionNamed parses a version, which is named by its number, or as newest or before: before is
+// the one before the newest.
 func versionNamed(ctx context.Context, db daemon.LimitsDB, name string) (*dynamicconfig.Snapshot, error) {
 	number, err := strconv.ParseInt(name, 10, 64)
 	if err != nil {

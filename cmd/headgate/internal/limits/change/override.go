@@ -17,8 +17,8 @@ import (
 	"github.com/headgate/headgate/internal/admin/api"
 )
 
-// longestOverride is the longest time for which a command overrides a limit: what holds for
-// longer is a rule.
+// longestOverride is the longest time for which a command overrides a limit. What is to hold
+// longer belongs into a rule.
 const longestOverride = 30 * 24 * time.Hour
 
 // overriding is what the commands override and bypass have in common.
@@ -92,7 +92,8 @@ first; --yes is for scripts. It ends by itself, and --end ends it now.`,
 	return cmd
 }
 
-// run changes the overrides. amount is what is to be in force, of the arguments after the key.
+// run makes, replaces or ends an override. amount finds the new limit in the arguments after the
+// key.
 func (o *overriding) run(cmd *cobra.Command, args []string, amount func(rest []string) (string, error)) error {
 	return o.in(cmd, args, func(text string, args []string) (string, error) {
 		key := ""
@@ -125,8 +126,8 @@ func (o *overriding) run(cmd *cobra.Command, args []string, amount func(rest []s
 	})
 }
 
-// madeBy is who makes an override: --author, the operator that the decider knows by the token
-// or certificate, or the user that runs this.
+// madeBy returns the author of an override: --author, or the operator that the decider knows by
+// the token or certificate, or the user that runs this.
 func (o *overriding) madeBy(ctx context.Context) (string, error) {
 	if o.author == "" && o.Where == "" && o.Admin.Address != "" {
 		c, err := o.Admin.Client()
@@ -144,7 +145,7 @@ func (o *overriding) madeBy(ctx context.Context) (string, error) {
 	return o.signs()
 }
 
-// made is the override of key, or of all rules if key is empty.
+// made returns the override of key, or of all rules if key is empty.
 func (o *overriding) made(ctx context.Context, key, amount string, now time.Time) (made dynamicconfig.Override, err error) {
 	if made, err = rule.ParseOverride(amount); err != nil {
 		return made, err

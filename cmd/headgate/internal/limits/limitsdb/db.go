@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -21,7 +20,7 @@ import (
 	"github.com/headgate/headgate/internal/daemon"
 )
 
-// exitConflict is the exit code of a change that came after another's.
+// exitConflict is the exit code of a change that is refused because another was stored first.
 const exitConflict = 3
 
 // DB is the database of limits that a command works on.
@@ -41,7 +40,7 @@ func (l *DB) Flags(flags *pflag.FlagSet) {
 func (l *DB) Use(cmd *cobra.Command, f func(ctx context.Context, db daemon.LimitsDB) error) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%s: %w", strings.TrimPrefix(cmd.CommandPath(), "headgate "), l.Remedy(err))
+			err = fmt.Errorf("%s: %w", command.PathOf(cmd), l.Remedy(err))
 			if _, ok := errors.AsType[*history.Conflict](err); ok {
 				err = command.WithCode(err, exitConflict)
 			}
@@ -75,8 +74,8 @@ func (l *DB) open() (daemon.LimitsDB, error) {
 	return adminclient.Store{Client: c}, nil
 }
 
-// CheckDirectory says what is wrong if the database would be in a directory that is not there. A
-// mistyped one must not become a new database, which no daemon follows.
+// CheckDirectory returns an error if the database would be in a directory that does not exist. A
+// mistyped name must not become a new database, which no daemon follows.
 func (l *DB) CheckDirectory() error {
 	if !daemon.IsDirectory(l.Where) {
 		return nil
@@ -87,7 +86,7 @@ func (l *DB) CheckDirectory() error {
 	return fmt.Errorf("there is no directory %s, and nothing was stored: for a new database, make the directory first, as in `mkdir -p -m 700 %s`", l.Where, l.Where)
 }
 
-// Remedy says what to do about an empty database.
+// Remedy returns err, and says what to do if err is that of an empty database.
 func (l *DB) Remedy(err error) error {
 	if !errors.Is(err, history.ErrEmpty) {
 		return err
@@ -120,8 +119,8 @@ func Newest(ctx context.Context, db history.Store) (history.Version, error) {
 	return v, err
 }
 
-// CheckNewest says what is wrong with the newest version of a database. If nothing is, it
-// returns that version.
+// CheckNewest checks the newest version of the database that where names, prints what it found,
+// and returns that version, or nil if the version has a mistake.
 func CheckNewest(cmd *cobra.Command, where string, also []string) (s *dynamicconfig.Snapshot, err error) {
 	l := DB{Where: where}
 	err = l.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {

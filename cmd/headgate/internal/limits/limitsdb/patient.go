@@ -13,8 +13,8 @@ import (
 // dbTimeout bounds how long a command waits for one answer of a database of limits.
 const dbTimeout = 30 * time.Second
 
-// patientDB is a database that is given dbTimeout for each answer. The people who are asked
-// between two answers may take longer.
+// patientDB gives a database dbTimeout for each answer. A command may wait longer between two
+// answers, for a person whom it asks.
 type patientDB struct{ daemon.LimitsDB }
 
 var _ history.Store = patientDB{}

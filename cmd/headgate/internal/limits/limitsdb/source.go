@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/daemon"
 	"github.com/headgate/headgate/internal/spelling"
 )
@@ -31,7 +32,7 @@ func (r *Source) Flags(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("version", r.CompleteVersions)
 }
 
-// Read returns the limits, and the arguments without the file.
+// Read returns the limits, and args without the file.
 func (r *Source) Read(cmd *cobra.Command, args []string) (s *dynamicconfig.Snapshot, rest []string, err error) {
 	if r.Named() {
 		err = r.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
@@ -47,7 +48,7 @@ func (r *Source) Read(cmd *cobra.Command, args []string) (s *dynamicconfig.Snaps
 		})
 		return s, args, err
 	}
-	name := strings.TrimPrefix(cmd.CommandPath(), "headgate ")
+	name := command.PathOf(cmd)
 	switch {
 	case len(args) == 0:
 		return nil, nil, fmt.Errorf("%s: name a file, or a database with --limits-db", name)
@@ -78,10 +79,10 @@ func Missing(s *dynamicconfig.Snapshot, key string) error {
 	return errors.New(text + "; headgate limits list shows all keys")
 }
 
-// maxCompletions bounds what a shell is offered.
+// maxCompletions is how many words a shell is offered at most.
 const maxCompletions = 200
 
-// CompleteKeys offers the keys of rules to a shell, after the file if there is no database.
+// CompleteKeys offers the keys of rules to a shell. Without a database, the first word is a file.
 func (r *Source) CompleteKeys(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
 	if !r.Named() && len(args) == 0 {
 		return nil, cobra.ShellCompDirectiveDefault // files

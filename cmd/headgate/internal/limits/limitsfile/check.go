@@ -130,7 +130,7 @@ func (c *Checked) Tell(out io.Writer) {
 // take. also are algorithms that only services have.
 func CheckAlgorithms(s *dynamicconfig.Snapshot, also []string) error {
 	registry := algorithm.Builtin()
-	// Those that no decider of the registry has.
+	// Algorithms that the registry, which is of deciders, does not have.
 	elsewhere := []string{limiter.Even, algorithm.NameExact, mesh.Name}
 	known := func(name string) bool {
 		_, err := registry.Lookup(name)
@@ -152,8 +152,8 @@ func CheckAlgorithms(s *dynamicconfig.Snapshot, also []string) error {
 	}))
 }
 
-// overrideNotes says which overrides of s do nothing: what has ended, and what changes
-// nothing. That is no mistake.
+// overrideNotes says which overrides of s have ended, and which change nothing. Neither is a
+// mistake.
 func overrideNotes(s *dynamicconfig.Snapshot, now time.Time) (notes []string) {
 	for _, o := range s.OverrideStates(now) {
 		what := fmt.Sprintf("override of %q", o.Key)

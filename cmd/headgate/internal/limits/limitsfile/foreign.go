@@ -13,22 +13,22 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/quotaserviceconfig"
 )
 
-// importers make limits of the config of other rate limiters, by their names.
+// importers make limits of the configs of other rate limiters, by the names of these.
 var importers = map[string]func(name string, data []byte) ([]byte, error){
 	"doorman":      doormanconfig.Import,
 	"quotaservice": quotaserviceconfig.Import,
 }
 
-// looks finds the configs of other rate limiters that have mistakes, by a field at their top.
+// looks match the configs of other rate limiters, also those with mistakes, by a field at the top.
 var looks = map[string]*regexp.Regexp{
 	"doorman":      regexp.MustCompile(`(?m)^resources:`),
 	"quotaservice": regexp.MustCompile(`(?m)^(namespaces|global_default_bucket):`),
 }
 
-// HintImport says on w what to do with a file that is the config of another rate
-// limiter; nothing if it is not.
+// HintImport says on w how to import a file that is the config of another rate limiter. It prints
+// nothing about other files.
 func HintImport(w io.Writer, file string, data []byte) {
-	for _, from := range slices.Sorted(maps.Keys(importers)) {
+	for _, from := range Importers() {
 		if _, err := importers[from](file, data); err == nil {
 			fmt.Fprintf(w, "%s is a config of %s: make limits of it with `headgate limits import --from %s %s -o limits.yaml`\n", file, from, from, file)
 			return

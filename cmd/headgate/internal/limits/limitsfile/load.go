@@ -35,8 +35,8 @@ func loadChecked(stdin io.Reader, file string, check func(*dynamicconfig.Snapsho
 	return dynamicconfig.ParseChecked(name, data, check)
 }
 
-// Read reads a file, or stdin for -, and what to call it in messages.
-// It reads no more than shows that the file is too big.
+// Read reads a file, or stdin if file is -. name is what messages call it. Of a file that is too
+// big, Read returns just enough for the parser to refuse it.
 func Read(stdin io.Reader, file string) (name string, data []byte, err error) {
 	in := stdin
 	if name = "stdin"; file != "-" {
@@ -54,8 +54,8 @@ func Read(stdin io.Reader, file string) (name string, data []byte, err error) {
 	return name, data, err
 }
 
-// WriteNew writes a file that is not there yet: limits that are in force are
-// not replaced by accident.
+// WriteNew writes a file that does not exist yet, so that nobody replaces limits in force by
+// accident.
 func WriteNew(file string, data []byte) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {

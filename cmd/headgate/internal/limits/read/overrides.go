@@ -57,7 +57,7 @@ type overrideLine struct {
 	Author string    `json:"author"`
 	Reason string    `json:"reason"`
 	Ended  bool      `json:"ended"`
-	// Because is why it changes nothing although it has not ended.
+	// Because says why an override that has not ended changes nothing.
 	Because string `json:"changes_nothing_because,omitempty"`
 }
 

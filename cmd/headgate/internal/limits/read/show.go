@@ -83,8 +83,8 @@ func showKey(w io.Writer, s *dynamicconfig.Snapshot, key string) {
 	}
 }
 
-// ruleText is a rule for people. It has what only leases go by where something leases, and
-// else only if it is not as by default.
+// ruleText is a rule for people. If nothing leases under the rule, it leaves out the fields that
+// only leases use, unless they differ from their defaults.
 func ruleText(s *dynamicconfig.Snapshot, r *dynamicconfig.Rule) string {
 	algorithms := []string{r.Algorithm}
 	if m := r.Migration; m != nil {
@@ -106,11 +106,10 @@ func ruleText(s *dynamicconfig.Snapshot, r *dynamicconfig.Rule) string {
 	return strings.Join(lines, "")
 }
 
-// keyAnswer is what is in force for one key.
+// keyAnswer is what is in force for one key, for programs.
 type keyAnswer struct {
 	Key string `json:"key"`
-	// Unmatched is allow, deny or rule for a key that no rule of the list
-	// matches.
+	// Unmatched is allow, deny or rule for a key that no rule of the list matches.
 	Unmatched string         `json:"unmatched,omitempty"`
 	Rule      map[string]any `json:"rule,omitempty"`
 }
@@ -127,7 +126,7 @@ func answerFor(s *dynamicconfig.Snapshot, key string) keyAnswer {
 	return a
 }
 
-// wholeFile has the shape of the file.
+// wholeFile is s for programs, in the shape of a file.
 func wholeFile(s *dynamicconfig.Snapshot) map[string]any {
 	limits := []map[string]any{}
 	for _, r := range s.Rules() {
