@@ -177,8 +177,8 @@ func (r *registry) admit(now stage.Instant, k *Key, set *settings, rule *ruleSta
 			}
 			if st.forward != nil {
 				if st.forward != common && st.rule == rule { // the common Key was forgotten; there is another
-					st = st.copied()
-					st.forward, st.used = common, now
+					st = st.copied(now) // and not st.used, which the Set's mu guards
+					st.forward = common
 					live.state.Store(st)
 				}
 				st = st.forwarded()

@@ -151,7 +151,7 @@ func (s *Set) setDemand(now stage.Instant, k *Key, wants float64) {
 		return
 	}
 	if own := live.state.Load(); !own.Has() { // it may have parts later, and the demand then
-		next := own.copied()
+		next := own.copied(own.used)
 		next.Holding = own.Stated(wants)
 		live.state.Store(next)
 	}
@@ -243,7 +243,7 @@ func (s *Set) Trace(name string, on bool) bool {
 	s.mergeLocked()
 	if k := s.table.Get(name); k != nil {
 		if st := k.state.Load(); st.live() && st.Has() {
-			next := st.copied()
+			next := st.copied(st.used)
 			next.setPlain(s.watched(name))
 			k.state.Store(next)
 		}

@@ -32,7 +32,7 @@ type State struct {
 	// Holding has the Stage, or the Slots.
 	holding.Holding
 
-	used stage.Instant
+	used stage.Instant // in a way that no part counts; the Set's mu guards it
 
 	rule *ruleState // nil if the Key has no Set
 
@@ -163,9 +163,10 @@ func (st *State) countDivergence() {
 	}
 }
 
-// copied is a copy of st, to change before it is published. It counts as used, and is not plain.
-func (st *State) copied() *State {
-	next := &State{Holding: st.Holding, Reason: st.Reason, rule: st.rule, forward: st.forward, used: st.used}
+// copied is a copy of st, last used at used, to change before it is published. It counts as used,
+// and is not plain.
+func (st *State) copied(used stage.Instant) *State {
+	next := &State{Holding: st.Holding, Reason: st.Reason, rule: st.rule, forward: st.forward, used: used}
 	next.touched.Store(true)
 	return next
 }
