@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/sim/scenario/nodes"
 	"github.com/headgate/headgate/internal/sim/traffic"
 )
 
@@ -26,40 +27,40 @@ func Parse(name string, data []byte, open func(file string) (io.ReadCloser, erro
 		return nil, fmt.Errorf("%s: has %d bytes: use at most %d, and a trace for traffic", name, len(data), maxScenario)
 	}
 	text := strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n")
-	d := &decoder{name: name, text: text}
+	d := decoder{&nodes.Decoder{Name: name, Text: text}}
 	sc := &Scenario{
 		Network:    Network{Latency: time.Millisecond, HoldBack: 10 * time.Millisecond},
 		Membership: Membership{Detect: 5 * time.Second, Delay: traffic.Span{To: 200 * time.Millisecond}},
 	}
-	if root := d.parse(); root != nil {
+	if root := d.Parse(); root != nil {
 		d.scenario(root, sc, open)
 	}
-	if len(d.errs) > 0 {
-		return nil, errors.Join(d.errs...)
+	if len(d.Errs) > 0 {
+		return nil, errors.Join(d.Errs...)
 	}
 	return sc, nil
 }
 
 // scenario reads the whole file.
-func (d *decoder) scenario(root ast.Node, sc *Scenario, open func(string) (io.ReadCloser, error)) {
+func (d decoder) scenario(root ast.Node, sc *Scenario, open func(string) (io.ReadCloser, error)) {
 	keep := make(map[string]ast.Node)
 	later := func(name string) func(ast.Node) { return func(n ast.Node) { keep[name] = n } }
 	var trace string
-	seen := d.mapping(root, "the scenario", fields{
-		"name":        d.str("name", &sc.Name),
-		"description": d.str("description", &sc.Description),
-		"duration":    d.duration("duration", &sc.Duration, time.Second, traffic.MaxDuration),
-		"warmup":      d.duration("warmup", &sc.Warmup, 0, traffic.MaxDuration),
+	seen := d.Mapping(root, "the scenario", nodes.Fields{
+		"name":        d.Str("name", &sc.Name),
+		"description": d.Str("description", &sc.Description),
+		"duration":    d.Duration("duration", &sc.Duration, time.Second, traffic.MaxDuration),
+		"warmup":      d.Duration("warmup", &sc.Warmup, 0, traffic.MaxDuration),
 		"hosts":       later("hosts"),
 		"absent":      later("absent"),
-		"owners":      d.integer("owners", &sc.Owners, 0, MaxHosts),
+		"owners":      d.Integer("owners", &sc.Owners, 0, MaxHosts),
 		"clusters":    later("clusters"),
 		"network":     func(n ast.Node) { d.network(n, &sc.Network) },
 		"membership":  func(n ast.Node) { d.membership(n, &sc.Membership) },
 		"defaults":    nil,
 		"limits":      nil,
 		"traffic":     later("traffic"),
-		"trace":       d.str("trace", &trace),
+		"trace":       d.Str("trace", &trace),
 		"events":      later("events"),
 	})
 	if seen == nil {
@@ -67,14 +68,14 @@ func (d *decoder) scenario(root ast.Node, sc *Scenario, open func(string) (io.Re
 	}
 	for _, name := range []string{"name", "duration", "limits"} {
 		if seen[name] == nil {
-			d.fail(root, "the scenario: has no %s: add it", name)
+			d.Fail(root, "the scenario: has no %s: add it", name)
 		}
 	}
 	if seen["traffic"] == nil && seen["trace"] == nil {
-		d.fail(root, "the scenario: has neither traffic nor a trace: add one")
+		d.Fail(root, "the scenario: has neither traffic nor a trace: add one")
 	}
 	if sc.Warmup >= sc.Duration && sc.Duration > 0 {
-		d.fail(seen["warmup"], "warmup: is not shorter than the duration of %s", sc.Duration)
+		d.Fail(seen["warmup"], "warmup: is not shorter than the duration of %s", sc.Duration)
 	}
 	if trace != "" {
 		d.trace(seen["trace"], trace, sc, open)
@@ -82,7 +83,7 @@ func (d *decoder) scenario(root ast.Node, sc *Scenario, open func(string) (io.Re
 	if n := keep["clusters"]; n != nil {
 		for _, name := range []string{"hosts", "owners", "trace"} {
 			if seen[name] != nil {
-				d.fail(seen[name], "%s: are those of the clusters: remove it", name)
+				d.Fail(seen[name], "%s: are those of the clusters: remove it", name)
 			}
 		}
 		d.tree(n, sc)
@@ -90,14 +91,14 @@ func (d *decoder) scenario(root ast.Node, sc *Scenario, open func(string) (io.Re
 		d.hostsOf(root, keep["hosts"], sc)
 	}
 	d.limits(seen, sc)
-	if len(d.errs) > 0 {
+	if len(d.Errs) > 0 {
 		return // the rest refers to hosts and limits
 	}
 	if n := keep["absent"]; n != nil {
 		var s Selection
 		d.hosts("absent", &s, sc)(n)
 		if s.random > 0 || s.owner != "" {
-			d.fail(n, "absent: name the hosts, as in 5-9")
+			d.Fail(n, "absent: name the hosts, as in 5-9")
 		}
 		sc.Absent = s.Fixed
 	}
@@ -109,59 +110,59 @@ func (d *decoder) scenario(root ast.Node, sc *Scenario, open func(string) (io.Re
 	}
 }
 
-func (d *decoder) network(n ast.Node, net *Network) {
-	d.mapping(n, "network", fields{
-		"latency":   d.duration("latency", &net.Latency, 0, time.Minute),
-		"jitter":    d.duration("jitter", &net.Jitter, 0, time.Minute),
-		"loss":      d.part("loss", &net.Loss),
-		"duplicate": d.part("duplicate", &net.Duplicate),
-		"reorder":   d.part("reorder", &net.Reorder),
-		"hold_back": d.duration("hold_back", &net.HoldBack, 0, time.Minute),
+func (d decoder) network(n ast.Node, net *Network) {
+	d.Mapping(n, "network", nodes.Fields{
+		"latency":   d.Duration("latency", &net.Latency, 0, time.Minute),
+		"jitter":    d.Duration("jitter", &net.Jitter, 0, time.Minute),
+		"loss":      d.Part("loss", &net.Loss),
+		"duplicate": d.Part("duplicate", &net.Duplicate),
+		"reorder":   d.Part("reorder", &net.Reorder),
+		"hold_back": d.Duration("hold_back", &net.HoldBack, 0, time.Minute),
 	})
 }
 
-func (d *decoder) membership(n ast.Node, m *Membership) {
-	d.mapping(n, "membership", fields{
-		"detect": d.duration("detect", &m.Detect, 0, time.Hour),
-		"splits": d.duration("splits", &m.Splits, 0, time.Hour),
-		"delay":  d.span("delay", &m.Delay, 0, time.Hour),
+func (d decoder) membership(n ast.Node, m *Membership) {
+	d.Mapping(n, "membership", nodes.Fields{
+		"detect": d.Duration("detect", &m.Detect, 0, time.Hour),
+		"splits": d.Duration("splits", &m.Splits, 0, time.Hour),
+		"delay":  d.Span("delay", &m.Delay, 0, time.Hour),
 	})
 }
 
 // trace reads the file beside the scenario.
-func (d *decoder) trace(n ast.Node, file string, sc *Scenario, open func(string) (io.ReadCloser, error)) {
+func (d decoder) trace(n ast.Node, file string, sc *Scenario, open func(string) (io.ReadCloser, error)) {
 	if open == nil || strings.ContainsAny(file, `/\`) {
-		d.fail(n, "trace: %q: name a file in the scenario's own folder", file)
+		d.Fail(n, "trace: %q: name a file in the scenario's own folder", file)
 		return
 	}
 	r, err := open(file)
 	if err != nil {
-		d.fail(n, "trace: %v", err)
+		d.Fail(n, "trace: %v", err)
 		return
 	}
 	defer r.Close()
 	if sc.Trace, err = traffic.ParseTrace(file, r); err != nil {
-		d.fail(n, "trace: %v", err)
+		d.Fail(n, "trace: %v", err)
 	}
 }
 
 // hostsOf reads the hosts: a number, names, or those of the trace.
-func (d *decoder) hostsOf(root, n ast.Node, sc *Scenario) {
+func (d decoder) hostsOf(root, n ast.Node, sc *Scenario) {
 	switch list, isList := n.(*ast.SequenceNode); {
 	case n == nil && sc.Trace != nil:
 		sc.Hosts = sc.Trace.Hosts
 	case n == nil:
-		d.fail(root, "the scenario: has no hosts: write how many there are, or their names")
+		d.Fail(root, "the scenario: has no hosts: write how many there are, or their names")
 		return
 	case isList:
 		for _, v := range list.Values {
-			if name, ok := d.scalar(v, "hosts"); ok {
+			if name, ok := d.Scalar(v, "hosts"); ok {
 				sc.Hosts = append(sc.Hosts, name)
 			}
 		}
 	default:
 		var count int
-		d.integer("hosts", &count, 1, MaxHosts)(n)
+		d.Integer("hosts", &count, 1, MaxHosts)(n)
 		for i := range count {
 			sc.Hosts = append(sc.Hosts, fmt.Sprintf("host-%d", i))
 		}
@@ -169,20 +170,20 @@ func (d *decoder) hostsOf(root, n ast.Node, sc *Scenario) {
 	known := make(map[string]bool)
 	for _, name := range sc.Hosts {
 		if name == "" || known[name] || strings.HasPrefix(name, "owner-") || len(name) > 200 {
-			d.fail(n, "hosts: %.60q is empty, long, listed twice, or begins with owner-: choose another name", name)
+			d.Fail(n, "hosts: %.60q is empty, long, listed twice, or begins with owner-: choose another name", name)
 			return
 		}
 		known[name] = true
 	}
 	if len(sc.Hosts) > MaxHosts {
-		d.fail(n, "hosts: %d are too many: use at most %d", len(sc.Hosts), MaxHosts)
+		d.Fail(n, "hosts: %d are too many: use at most %d", len(sc.Hosts), MaxHosts)
 	}
 	if sc.Trace == nil {
 		return
 	}
 	for _, name := range sc.Trace.Hosts {
 		if !known[name] {
-			d.fail(n, "hosts: the trace has events of %.60q, which is none of them: leave hosts out to take the trace's", name)
+			d.Fail(n, "hosts: the trace has events of %.60q, which is none of them: leave hosts out to take the trace's", name)
 			return
 		}
 	}
@@ -191,11 +192,11 @@ func (d *decoder) hostsOf(root, n ast.Node, sc *Scenario) {
 // limits hands the parts that a config file has to the parser of config
 // files, with all other lines left blank so that its messages name the right
 // ones.
-func (d *decoder) limits(seen map[string]ast.Node, sc *Scenario) {
+func (d decoder) limits(seen map[string]ast.Node, sc *Scenario) {
 	if seen["limits"] == nil {
 		return
 	}
-	lines := strings.Split(d.text, "\n")
+	lines := strings.Split(d.Text, "\n")
 	keep := false
 	for i, line := range lines {
 		if line != "" && !strings.ContainsAny(line[:1], " \t#-") {
@@ -206,7 +207,7 @@ func (d *decoder) limits(seen map[string]ast.Node, sc *Scenario) {
 		}
 	}
 	var err error
-	if sc.Limits, err = dynamicconfig.Parse(d.name, []byte(strings.Join(lines, "\n"))); err != nil {
-		d.errs = append(d.errs, err)
+	if sc.Limits, err = dynamicconfig.Parse(d.Name, []byte(strings.Join(lines, "\n"))); err != nil {
+		d.Errs = append(d.Errs, err)
 	}
 }

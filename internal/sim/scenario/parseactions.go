@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/headgate/headgate/dynamicconfig/rule"
+	"github.com/headgate/headgate/internal/sim/scenario/nodes"
 	"github.com/headgate/headgate/internal/sim/traffic"
 )
 
@@ -46,36 +47,36 @@ var needs = map[string][]string{
 }
 
 // actions reads the events.
-func (d *decoder) actions(n ast.Node, sc *Scenario) {
-	d.list(n, "events", func(i int, n ast.Node) {
+func (d decoder) actions(n ast.Node, sc *Scenario) {
+	d.List(n, "events", func(i int, n ast.Node) {
 		who := fmt.Sprintf("event number %d", i+1)
 		a := Action{Direction: "both"}
 		by := func(n ast.Node) {
-			d.duration(who+": by", &a.By, -traffic.MaxDuration, traffic.MaxDuration)(n)
+			d.Duration(who+": by", &a.By, -traffic.MaxDuration, traffic.MaxDuration)(n)
 		}
-		seen := d.mapping(n, who, fields{
-			"at":    d.duration(who+": at", &a.At, 0, traffic.MaxDuration),
-			"do":    d.str(who+": do", &a.Do),
-			"mark":  d.str(who+": mark", &a.Mark),
+		seen := d.Mapping(n, who, nodes.Fields{
+			"at":    d.Duration(who+": at", &a.At, 0, traffic.MaxDuration),
+			"do":    d.Str(who+": do", &a.Do),
+			"mark":  d.Str(who+": mark", &a.Mark),
 			"hosts": d.hosts(who+": hosts", &a.Hosts, sc),
-			"for":   d.duration(who+": for", &a.For, time.Millisecond, traffic.MaxDuration),
-			"every": d.duration(who+": every", &a.Every, time.Millisecond, traffic.MaxDuration),
+			"for":   d.Duration(who+": for", &a.For, time.Millisecond, traffic.MaxDuration),
+			"every": d.Duration(who+": every", &a.Every, time.Millisecond, traffic.MaxDuration),
 			"from":  d.hosts(who+": from", &a.From, sc),
-			"direction": d.choice(who+": direction", []string{"both", "in", "out"}, func(w string) {
+			"direction": d.Choice(who+": direction", []string{"both", "in", "out"}, func(w string) {
 				a.Direction = w
 			}),
 			"by": by,
-			"traffic": d.choice(who+": traffic", []string{"waits", "elsewhere"}, func(w string) {
+			"traffic": d.Choice(who+": traffic", []string{"waits", "elsewhere"}, func(w string) {
 				a.Elsewhere = w == "elsewhere"
 			}),
 			"to":        d.perSecond(who+": to", &a.To),
 			"add":       d.perSecond(who+": add", &a.Add),
 			"target":    d.perSecond(who+": target", &a.Target),
-			"away":      d.span(who+": away", &a.Away, 0, traffic.MaxDuration),
+			"away":      d.Span(who+": away", &a.Away, 0, traffic.MaxDuration),
 			"odds":      d.odds(who+": odds", &a.Odds),
-			"key":       d.str(who+": key", &a.Key),
-			"algorithm": d.str(who+": algorithm", &a.Algorithm),
-			"factor": d.reader(who+": factor", func(text string) (err error) {
+			"key":       d.Str(who+": key", &a.Key),
+			"algorithm": d.Str(who+": algorithm", &a.Algorithm),
+			"factor": d.Reader(who+": factor", func(text string) (err error) {
 				a.Factor, err = strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
 				if err != nil || !(a.Factor > 0 && a.Factor <= rule.MaxFactor) {
 					return fmt.Errorf("is %.40q: write a number above 0, as 2x", text)
@@ -83,7 +84,7 @@ func (d *decoder) actions(n ast.Node, sc *Scenario) {
 				return nil
 			}),
 			"limit": d.perSecond(who+": limit", &a.Limit),
-			"burst": d.reader(who+": burst", func(text string) (err error) {
+			"burst": d.Reader(who+": burst", func(text string) (err error) {
 				a.Burst, err = strconv.ParseFloat(text, 64)
 				if err != nil || !(a.Burst >= 1 && a.Burst <= traffic.MaxCost) {
 					return fmt.Errorf("is %.40q: write a number from 1 to %g", text, float64(traffic.MaxCost))
@@ -101,53 +102,53 @@ func (d *decoder) actions(n ast.Node, sc *Scenario) {
 }
 
 // action checks what one event says.
-func (d *decoder) action(n ast.Node, who string, a *Action, seen map[string]ast.Node, sc *Scenario) {
+func (d decoder) action(n ast.Node, who string, a *Action, seen map[string]ast.Node, sc *Scenario) {
 	if seen["at"] == nil {
-		d.fail(n, "%s: has no at: add when it happens", who)
+		d.Fail(n, "%s: has no at: add when it happens", who)
 	}
 	if a.At >= sc.Duration {
-		d.fail(n, "%s: at %s is after the end of the scenario at %s", who, a.At, sc.Duration)
+		d.Fail(n, "%s: at %s is after the end of the scenario at %s", who, a.At, sc.Duration)
 	}
 	may, ok := actionFields[a.Do]
 	switch {
 	case seen["do"] == nil && a.Mark == "":
-		d.fail(n, "%s: has neither do nor mark: add one", who)
+		d.Fail(n, "%s: has neither do nor mark: add one", who)
 	case seen["do"] != nil && !ok:
-		d.fail(seen["do"], "%s: there is no %.40q: known are %s", who, a.Do, strings.Join(actionNames(), ", "))
+		d.Fail(seen["do"], "%s: there is no %.40q: known are %s", who, a.Do, strings.Join(actionNames(), ", "))
 		return
 	}
 	for _, name := range slices.Sorted(keysOf(seen)) {
 		if name != "at" && name != "do" && name != "mark" && !slices.Contains(may, name) {
-			d.fail(seen[name], "%s: %s has no %s: remove it", who, a.Do, name)
+			d.Fail(seen[name], "%s: %s has no %s: remove it", who, a.Do, name)
 		}
 	}
 	for _, name := range needs[a.Do] {
 		if seen[name] == nil {
-			d.fail(n, "%s: %s has no %s: add it", who, a.Do, name)
+			d.Fail(n, "%s: %s has no %s: add it", who, a.Do, name)
 		}
 	}
 	if a.Do == "slow" && a.By < 0 {
-		d.fail(n, "%s: by is negative: slow takes a delay", who)
+		d.Fail(n, "%s: by is negative: slow takes a delay", who)
 	}
 	if a.Do == "spike" && (seen["to"] == nil) == (seen["add"] == nil) {
-		d.fail(n, "%s: spike needs one of to (the rate) and add (how much more)", who)
+		d.Fail(n, "%s: spike needs one of to (the rate) and add (how much more)", who)
 	}
 	if a.Do == "autoscale" && (a.Target == 0 || a.Every < time.Second) {
-		d.fail(n, "%s: autoscale needs a target above 0/s, and every of 1s or more", who)
+		d.Fail(n, "%s: autoscale needs a target above 0/s, and every of 1s or more", who)
 	}
 	if most := traffic.MaxBursts; a.Do == "mishaps" && a.Every > 0 && float64(sc.Duration)/float64(a.Every) > most {
-		d.fail(n, "%s: are too many: raise every", who)
+		d.Fail(n, "%s: are too many: raise every", who)
 	}
 	if a.Do == "spike" || a.Do == "mishaps" {
 		for _, s := range sc.Sources {
 			if _, ok := s.Rate.(traffic.Walk); !ok || s.Spread != SpreadEven || s.Total {
-				d.fail(n, "%s: %s is for rates that walk: write walk in traffic", who, a.Do)
+				d.Fail(n, "%s: %s is for rates that walk: write walk in traffic", who, a.Do)
 				break
 			}
 		}
 	}
 	if err := a.checkRules(sc.Limits); err != nil {
-		d.fail(n, "%s: %v", who, err)
+		d.Fail(n, "%s: %v", who, err)
 	}
 }
 
@@ -171,14 +172,14 @@ func actionNames() []string {
 }
 
 // odds are how likely each mishap is, in parts.
-func (d *decoder) odds(who string, to *[3]int) func(ast.Node) {
+func (d decoder) odds(who string, to *[3]int) func(ast.Node) {
 	return func(n ast.Node) {
-		known := make(fields)
+		known := make(nodes.Fields)
 		for i, name := range mishapNames {
-			known[name] = d.integer(who+": "+name, &to[i], 0, 1000)
+			known[name] = d.Integer(who+": "+name, &to[i], 0, 1000)
 		}
-		if d.mapping(n, who, known) != nil && to[0]+to[1]+to[2] == 0 {
-			d.fail(n, "%s: nothing is likely: write {spike: 10, lose: 4, elect: 1}", who)
+		if d.Mapping(n, who, known) != nil && to[0]+to[1]+to[2] == 0 {
+			d.Fail(n, "%s: nothing is likely: write {spike: 10, lose: 4, elect: 1}", who)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/sim/scenario/nodes"
 )
 
 // maxClusters bounds a tree.
@@ -23,7 +24,7 @@ type copied struct {
 
 // tree reads the clusters, and numbers their hosts: first those that limit,
 // then those that only decide.
-func (d *decoder) tree(n ast.Node, sc *Scenario) {
+func (d decoder) tree(n ast.Node, sc *Scenario) {
 	var values []*ast.MappingValueNode
 	switch m := n.(type) {
 	case *ast.MappingNode:
@@ -32,7 +33,7 @@ func (d *decoder) tree(n ast.Node, sc *Scenario) {
 		values = []*ast.MappingValueNode{m}
 	}
 	if len(values) == 0 {
-		d.fail(n, "clusters: are no map: write {root: {owners: 1}, region: {parent: root, copies: 3, hosts: 5}}")
+		d.Fail(n, "clusters: are no map: write {root: {owners: 1}, region: {parent: root, copies: 3, hosts: 5}}")
 		return
 	}
 	var g grown
@@ -44,13 +45,13 @@ func (d *decoder) tree(n ast.Node, sc *Scenario) {
 		}
 		parents := g.kind(of.parent)
 		if problem := g.check(name, of, len(parents)*of.copies); problem != "" {
-			d.fail(v.Key, "clusters: %.40q: %s", name, problem)
+			d.Fail(v.Key, "clusters: %.40q: %s", name, problem)
 			return
 		}
 		g.add(name, of, parents)
 	}
 	if g.hosts == 0 {
-		d.fail(n, "clusters: have no hosts: add some to a cluster")
+		d.Fail(n, "clusters: have no hosts: add some to a cluster")
 		return
 	}
 	for i := range g.all { // they come after the hosts
@@ -65,14 +66,14 @@ func (d *decoder) tree(n ast.Node, sc *Scenario) {
 
 // copies reads what is said of all copies of a cluster; seen is nil if it is no
 // map.
-func (d *decoder) copies(n ast.Node, name string) (of copied, seen map[string]ast.Node) {
+func (d decoder) copies(n ast.Node, name string) (of copied, seen map[string]ast.Node) {
 	who := fmt.Sprintf("clusters: %.40q", name)
 	of = copied{copies: 1, owners: -1, algorithm: algorithm.NameProportionalShare}
-	seen = d.mapping(n, who, fields{
-		"parent":    d.str(who+": parent", &of.parent),
-		"copies":    d.integer(who+": copies", &of.copies, 1, maxClusters),
-		"hosts":     d.integer(who+": hosts", &of.hosts, 0, MaxHosts),
-		"owners":    d.integer(who+": owners", &of.owners, 0, MaxHosts),
+	seen = d.Mapping(n, who, nodes.Fields{
+		"parent":    d.Str(who+": parent", &of.parent),
+		"copies":    d.Integer(who+": copies", &of.copies, 1, maxClusters),
+		"hosts":     d.Integer(who+": hosts", &of.hosts, 0, MaxHosts),
+		"owners":    d.Integer(who+": owners", &of.owners, 0, MaxHosts),
 		"algorithm": d.leasing(who+": algorithm", &of.algorithm),
 	})
 	if of.owners < 0 {
@@ -141,8 +142,8 @@ func (g *grown) add(name string, of copied, parents []int) {
 }
 
 // leasing is the name of an algorithm that leases.
-func (d *decoder) leasing(who string, to *string) func(ast.Node) {
-	return d.choice(who, []string{
+func (d decoder) leasing(who string, to *string) func(ast.Node) {
+	return d.Choice(who, []string{
 		algorithm.NameNone, algorithm.NameStatic, algorithm.NameProportionalShare, algorithm.NameFairShare,
 	}, func(name string) { *to = name })
 }
