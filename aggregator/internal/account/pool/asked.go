@@ -169,7 +169,7 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 	row.weight = upper(ratio(rate, limit.Rate), slightest)
 	k.parts.Add(row.weight)
 
-	row.lent = sum.Grains(upper(k.loan(wants, rate, cost, busy, limit), k.first(cost, limit)))
+	row.lent = sum.Grains(upper(k.loan(wants, rate, cost, busy, 0, limit), k.ahead(cost, limit)))
 	row.unspent = row.lent
 	lent := float64(row.lent)
 	k.lent += lent
@@ -199,7 +199,11 @@ func (k *asked) aside(row *row, fair float64, limit algorithm.Limit) float64 {
 // loan is what a host that wants so much, and has this rate, is lent of the pool now;
 // 0 if that is not worth an event, or if the host wants fewer than least events/s of a
 // key that is not far from its limit.
-func (k *holdings) loan(wants, rate, cost, least float64, limit algorithm.Limit) float64 {
+//
+// Rise is by how much its demand has risen since the owner last heard of it. What the owner
+// knows of the other hosts is as old. Often all have a burst at once, so each of them counts
+// as if it wanted as much more, until it says what it wants.
+func (k *holdings) loan(wants, rate, cost, least, rise float64, limit algorithm.Limit) float64 {
 	if !(wants > 0) {
 		return 0
 	}
@@ -208,7 +212,8 @@ func (k *holdings) loan(wants, rate, cost, least float64, limit algorithm.Limit)
 		loan, least = upper(loan, lower(k.need(wants, rate, cost, 4), limit.Burst/small)), 0
 	}
 	all := upper(k.wants, wants)
-	loan = lower(loan, portion*upper(k.pool, 0)*wants/all)
+	others := rise * float64(k.rows.Len()-1)
+	loan = lower(loan, portion*upper(k.pool, 0)*wants/(all+others))
 	if wants >= busy*cost {
 		inflow := wants / all * upper(limit.Rate-k.rates(limit.Rate), 0)
 		loan = upper(loan, lower(inflow/pace, k.pool/2))
@@ -218,6 +223,16 @@ func (k *holdings) loan(wants, rate, cost, least float64, limit algorithm.Limit)
 		return 0
 	}
 	return loan
+}
+
+// ahead is what a host is lent at least with its grant. Where hosts have few events, most of
+// these wait for the owner in any case, and loans for the first ones of a burst would be idle
+// at all the other hosts.
+func (k *holdings) ahead(cost float64, limit algorithm.Limit) float64 {
+	if k.wants < busy*cost*float64(k.rows.Len()) && !k.far(limit) {
+		return 0
+	}
+	return k.first(cost, limit)
 }
 
 // first is what a host is lent at least while there is plenty: so much that the first

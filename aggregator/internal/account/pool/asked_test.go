@@ -210,12 +210,56 @@ func TestTheFirstEventsOfABurstAreLent(t *testing.T) {
 		k.open(0, bucketOf(limit)).Take(0, test.used, 0)
 		k.close(0)
 		for host := range test.hosts {
-			k.Report(0, limit, 1+host, &account.Report{Elapsed: interval, Wants: 8 * test.cost / float64(test.hosts), Cost: test.cost})
+			k.Report(0, limit, 1+host, &account.Report{Elapsed: interval, Wants: 12 * test.cost, Cost: test.cost})
 		}
 		g, _ := k.Report(0, limit, 1, &account.Report{Elapsed: interval, Cost: test.cost})
 		lent := k.lend(0, 1, limit.Burst, g.Tokens, 0, test.cost)
 		if math.Abs(g.Tokens-test.want) > 0.01 || math.Abs(lent-test.want) > 0.01 {
 			t.Errorf("%s: %v lent with the grant, %v with an ask; want %v", name, g.Tokens, lent, test.want)
+		}
+	}
+}
+
+// Where hosts have few events, a grant brings nothing: what eight hosts held of it, unused,
+// was missing each time the pool ran empty.
+func TestHostsWithFewEventsAreLentTheFirstOnesWithAnAskAlone(t *testing.T) {
+	limit := algorithm.Limit{Rate: 20, Burst: 200}
+	k := askedOf(limit)
+	hosts := make([]askingHost, 8)
+	for i := range hosts {
+		hosts[i].id = uint32(i)
+		hosts[i].report(k, 0, limit, 2)
+	}
+	for i := range hosts {
+		if g := hosts[i].report(k, interval, limit, 2); g.Tokens != 0 {
+			t.Errorf("host %d is lent %v with its grant", i, g.Tokens)
+		}
+	}
+	if hosts[0].take(k, interval, limit, 1, 0); hosts[0].tokens < 2 {
+		t.Errorf("a host that asks is lent %v", hosts[0].tokens)
+	}
+}
+
+// Hosts whose bursts begin together ask one after the other, and the owner knows nothing of
+// those that did not ask yet. The first ones must not be lent what the others need.
+func TestHostsThatAskAtOnceLeaveMostOfThePool(t *testing.T) {
+	limit := algorithm.Limit{Rate: 10, Burst: 60}
+	for _, n := range []int{2, 5, 10, 50} {
+		k := askedOf(limit)
+		hosts := make([]askingHost, n)
+		for i := range hosts {
+			hosts[i].id = uint32(i)
+			hosts[i].report(k, 0, limit, 0.5)
+		}
+		free, lent := k.pool, 0.0
+		for i := range hosts {
+			lent += k.lend(0, hosts[i].id, limit.Burst, 0, 80, 1)
+		}
+		if lent > portion*free+1e-6 {
+			t.Errorf("%d hosts are lent %v of %v together", n, lent, free)
+		}
+		if again := k.lend(0, hosts[0].id, limit.Burst, 0, 80, 1); n == 2 && again < 5 {
+			t.Errorf("the first of them is lent %v when it asks again", again)
 		}
 	}
 }

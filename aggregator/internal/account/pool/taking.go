@@ -128,12 +128,13 @@ func (k *asked) lend(now time.Duration, host uint32, most, holds, wants, cost fl
 		k.parts.Add(row.weight)
 	}
 	k.hold(row, row.lent, min(row.unspent, sum.Grains(upper(holds, 0))))
+	before, limit := float64(row.wants), limitOf(k.rule)
 	if wants > 0 {
-		k.want(row, reasonable(wants, limitOf(k.rule)))
+		k.want(row, reasonable(wants, limit))
 	}
-	limit := limitOf(k.rule)
 	wants, cost = float64(row.wants), upper(cost, 1)
-	worth := upper(k.loan(wants, row.weight*k.limit, cost, few, limit), k.first(cost, limit))
+	rise := upper(wants-before, 0)
+	worth := upper(k.loan(wants, row.weight*k.limit, cost, few, rise, limit), k.first(cost, limit))
 	loan := sum.Grains(lower(worth, most))
 	if !(loan >= 1) {
 		return 0
