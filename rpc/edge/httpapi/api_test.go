@@ -308,6 +308,7 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 	}
 	for contentType, status := range map[string]int{
 		"application/json; charset=utf-8": 200, "APPLICATION/JSON": 200, "application/json;charset=UTF-8": 200,
+		"application/json; charset=utf8": 200, `application/json; charset="US-ASCII"`: 200, "application/json; charset=latin1": 415,
 		"": 415, "text/plain": 415, "application/x-www-form-urlencoded": 415, "application/json; charset=utf-16": 415, "application/json;;": 415,
 	} {
 		r := call(t, a, "POST", "/v1/allow", `{"key": "k"}`, "Content-Type", contentType)

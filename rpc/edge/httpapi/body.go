@@ -13,6 +13,7 @@ import (
 	"mime"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -127,6 +128,9 @@ func (in *reader) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return body, err == nil
 }
 
+// charsets are names of UTF-8, and of a part of it, as programs write them.
+var charsets = []string{"utf-8", "utf8", "us-ascii"}
+
 func isJSON(h http.Header) bool {
 	if e := h.Get("Content-Encoding"); e != "" && !strings.EqualFold(e, "identity") {
 		return false
@@ -137,7 +141,7 @@ func isJSON(h http.Header) bool {
 	}
 	media, params, err := mime.ParseMediaType(t)
 	charset, ok := params["charset"]
-	return err == nil && media == "application/json" && (!ok || strings.EqualFold(charset, "utf-8"))
+	return err == nil && media == "application/json" && (!ok || slices.Contains(charsets, strings.ToLower(charset)))
 }
 
 func (in *reader) readAll(w http.ResponseWriter, r *http.Request) ([]byte, error) {

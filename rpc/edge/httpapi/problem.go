@@ -23,7 +23,7 @@ var (
 	notAllowed  = &kind{"method-not-allowed", http.StatusMethodNotAllowed, "The path does not have this method.", "Use a method of the Allow field."}
 	badBody     = &kind{"invalid-request", http.StatusBadRequest, "The request cannot be read.", "The detail says what is wrong. Look at /v1/openapi.json for what to send."}
 	tooLarge    = &kind{"too-large", http.StatusRequestEntityTooLarge, "The request is too large.", "Send fewer keys in one request."}
-	noJSON      = &kind{"not-json", http.StatusUnsupportedMediaType, "The request is not JSON.", "Send Content-Type: application/json, and no Content-Encoding."}
+	noJSON      = &kind{"not-json", http.StatusUnsupportedMediaType, "The request is not JSON.", "Send Content-Type: application/json, no charset but UTF-8, and no Content-Encoding."}
 	noBucket    = &kind{"unmatched", http.StatusNotFound, "No rule matches the key.", "Add a rule for the key to the limits."}
 	limited     = &kind{"limited", http.StatusTooManyRequests, "The key is over its limit.", "Try again after Retry-After. The detail says if there is none, and whether a larger max_wait_ms helps."}
 	tooCostly   = &kind{"too-costly", http.StatusUnprocessableEntity, "The cost is more than one event may cost.", "Split the event into several, or raise the rule's burst or max_cost."}
