@@ -47,7 +47,8 @@ func newShadowReport() *cobra.Command {
 		Long: `report says of each rule that changes its algorithm how many tokens the two answered
 differently, in which direction, and for which keys at which members. It counts since the
 migration came into its mode, or a member started; the list has the keys that are in use now.
-The verdict is advance below 1% of at least 1,000 tokens, back above 5%, and else wait.`,
+The verdict is advance below 1% of at least 1,000 tokens, or if the new algorithm only allows more
+and all hosts together keep to the limit under it; back above 5%; and else wait.`,
 		Example: `  headgate shadow report --admin 10.0.0.7:7936`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

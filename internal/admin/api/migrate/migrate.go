@@ -171,6 +171,8 @@ func (m *Migration) judge(rule *dynamicconfig.Rule, moved int64) {
 	case differ > manyDiffer && part <= fewDiffer:
 		// Of a key over its limit, two algorithms refuse different events.
 		m.Verdict, m.Because = Wait, how+": but both admit about as much of each key. Look at the keys that differ; if they are over their limits, go on in spite of this"
+	case differ > fewDiffer && float64(m.OnlyOld) <= fewDiffer*float64(total) && holds(m.To):
+		m.Verdict, m.Because = Advance, how+": it takes next to nothing away, and its hosts together keep to the same limit"
 	case differ > manyDiffer:
 		m.Verdict, m.Because = GoBack, how
 	case differ > fewDiffer:
@@ -178,6 +180,17 @@ func (m *Migration) judge(rule *dynamicconfig.Rule, moved int64) {
 	default:
 		m.Verdict, m.Because = Advance, how
 	}
+}
+
+// holds reports whether all hosts together keep to the limit under an algorithm, whatever each of
+// them is asked for. Of an algorithm of the service's own that is not known.
+func holds(algorithm string) bool {
+	switch algorithm {
+	case "none", "static", "gossip":
+		return false
+	}
+	_, known := dynamicconfig.TraitsOf(algorithm)
+	return known
 }
 
 // step takes a rule that changes its algorithm to another mode.

@@ -24,3 +24,30 @@ func TestAMigrationOfSlotsIsComparedInSlots(t *testing.T) {
 		t.Error(m.Because)
 	}
 }
+
+func TestAVerdictSaysWhatAMigrationWouldChange(t *testing.T) {
+	for name, c := range map[string]struct {
+		to                           string
+		both, onlyOld, onlyNew, none int64
+		moved                        int64
+		want                         string
+	}{
+		"too few to say":                    {"auto", 900, 0, 0, 0, 0, Wait},
+		"alike":                             {"auto", 10000, 20, 20, 500, 0, Advance},
+		"as much of each key, other events": {"auto", 5000, 900, 900, 5000, 0, Wait},
+		"even refuses on busy hosts what is left":    {"auto", 5000, 0, 3000, 0, 3000, Advance},
+		"the same, a little":                         {"auto", 5000, 0, 150, 0, 150, Advance},
+		"it takes away more than it should":          {"auto", 5000, 300, 3000, 0, 2700, GoBack},
+		"it refuses":                                 {"auto", 5000, 3000, 0, 0, 3000, GoBack},
+		"nothing holds the limit":                    {"none", 5000, 0, 3000, 0, 3000, GoBack},
+		"an algorithm of which nothing is known":     {"ours", 5000, 0, 3000, 0, 3000, GoBack},
+		"it refuses a little more":                   {"auto", 5000, 150, 0, 0, 150, Wait},
+		"a weigher on an account that holds a limit": {"pool/biggest", 5000, 0, 3000, 0, 3000, Advance},
+	} {
+		rule := &dynamicconfig.Rule{Migration: &dynamicconfig.Migration{Mode: dynamicconfig.ModeOldShadowNew}}
+		m := Migration{From: "even", To: c.to, Both: c.both, OnlyOld: c.onlyOld, OnlyNew: c.onlyNew, Neither: c.none}
+		if m.judge(rule, c.moved); m.Verdict != c.want {
+			t.Errorf("%s: %s, because %s; want %s", name, m.Verdict, m.Because, c.want)
+		}
+	}
+}
