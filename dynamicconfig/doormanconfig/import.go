@@ -3,7 +3,9 @@
 package doormanconfig
 
 import (
+	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +25,9 @@ const (
 	maxDuration    = 24 * time.Hour
 )
 
+// prototext finds how a resource begins in a config that is a protocol buffer as text.
+var prototext = regexp.MustCompile(`(?m)^[ \t]*resources[ \t]*:?[ \t]*(<|\{[ \t]*(identifier_glob|$))`)
+
 // Import reads a Doorman resource config in YAML, of at most
 // dynamicconfig.MaxSize bytes, and returns the limits file of the same
 // meaning; the package's documentation says how far it is the same. name is
@@ -32,6 +37,13 @@ const (
 func Import(name string, data []byte) ([]byte, error) {
 	if len(data) > dynamicconfig.MaxSize {
 		return nil, &dynamicconfig.Error{Name: name, Message: fmt.Sprintf("has %d bytes: use at most %d", len(data), dynamicconfig.MaxSize)}
+	}
+	if at := prototext.FindIndex(data); at != nil {
+		source, _, _ := strings.Cut(string(data[at[0]:]), "\n")
+		return nil, &dynamicconfig.Error{
+			Name: name, Line: 1 + bytes.Count(data[:at[0]], []byte("\n")), Column: 1, Source: source,
+			Message: "is a protocol buffer as text, as Doorman's first servers read it: write it in YAML, resources: with a list of items such as - {identifier_glob: a, capacity: 100}",
+		}
 	}
 	f := strictyaml.NewFile(data, strictyaml.Dialect{
 		Share:     "write the fields where they are needed",
