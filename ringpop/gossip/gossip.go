@@ -107,6 +107,7 @@ type Members struct {
 	board   *roster.Board
 	keys    *memberlist.Keyring // nil without KeyFile
 	leaving atomic.Bool
+	moved   chan struct{} // others may know this host at an address of its last run
 
 	list *memberlist.Memberlist // set by Start
 	own  string                 // where this host gossips, as others see it
@@ -128,7 +129,7 @@ func New(c Config) (*Members, error) {
 	}
 	c.JoinWithin, c.Rejoin = cmp.Or(c.JoinWithin, DefaultJoinWithin), cmp.Or(c.Rejoin, DefaultRejoin)
 	m := &Members{
-		config: c, log: c.Logger, there: make(map[string]struct{}),
+		config: c, log: c.Logger, there: make(map[string]struct{}), moved: make(chan struct{}, 1),
 		said: quota{most: 10, every: time.Second}, unfit: quota{most: 10, every: time.Minute}, conflicts: quota{most: 10, every: time.Minute},
 	}
 	if m.log == nil {
@@ -194,6 +195,9 @@ const (
 	suspicion     = 3
 )
 
+// pushPull is how often each host tells another all that it knows.
+var pushPull = 15 * time.Second // a variable for tests
+
 // memberlist is m's config as memberlist wants it.
 func (m *Members) memberlist(ctx context.Context) (*memberlist.Config, error) {
 	c := memberlist.DefaultLANConfig()
@@ -209,7 +213,7 @@ func (m *Members) memberlist(ctx context.Context) (*memberlist.Config, error) {
 	c.SuspicionMaxTimeoutMult = 1
 	c.AwarenessMaxMultiplier = 2
 	c.GossipInterval = 50 * time.Millisecond
-	c.PushPullInterval = 15 * time.Second
+	c.PushPullInterval = pushPull
 	c.TCPTimeout = 2 * time.Second
 	c.DeadNodeReclaimTime = time.Second
 
@@ -353,6 +357,12 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 // NotifyConflict reports that two processes have one address. They are in conflict until
 // one of them ends.
 func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
+	if existing.Name == d.config.Host.Address {
+		select {
+		case d.moved <- struct{}{}:
+		default: // one is pending
+		}
+	}
 	if withheld, ok := d.conflicts.admit(time.Now()); ok {
 		d.log.Error("two hosts say that they are at one address: give each its own", "address", clip(existing.Name),
 			"gossip", existing.Address(), "other", other.Address(), "withheld", withheld)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -152,6 +153,27 @@ func TestHostsFindEachOtherLeaveAndDie(t *testing.T) {
 	see("one dies", "a", a, edge)
 	if n := strings.Count(a.logged(), "level=WARN"); n != 1 {
 		t.Errorf("%d warnings, want one:\n%s", n, a.logged())
+	}
+}
+
+// A host that is killed, and started again at once where it gossips at another address, is back as
+// soon as the others have missed it: they need not wait until they happen to tell each other all.
+func TestAHostIsBackAtAnotherGossipAddress(t *testing.T) {
+	t.Parallel()
+	a := start(t, "a", nil)
+	b := start(t, "b", nil, a)
+	c := start(t, "c", nil, a)
+	for _, n := range []*node{a, b, c} {
+		eventually(t, "all three are there", func() bool { return n.sees("a b c") })
+	}
+	if err := c.Stop(); err != nil { // without a word
+		t.Fatal(err)
+	}
+	back := start(t, "c", nil, a)
+	for _, n := range []*node{a, b} {
+		eventually(t, "the host is back where it gossips now", func() bool {
+			return n.sees("a b c") && slices.Contains(n.addresses(), back.Address())
+		})
 	}
 }
 

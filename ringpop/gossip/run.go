@@ -21,6 +21,12 @@ const (
 	// lookEvery is how often the file of keys is read.
 	lookEvery = time.Second
 
+	// again is how often a host that was restarted with another gossip address says so, and says how
+	// many times after the last sign that others know the earlier one: they believe it when they have
+	// missed that for DeadNodeReclaimTime.
+	again = time.Second
+	says  = 5
+
 	// maxSeeds bounds how many seeds are asked at once.
 	maxSeeds = 32
 )
@@ -35,7 +41,7 @@ func (m *Members) joinFirst(ctx context.Context) error {
 	again := time.NewTicker(tryEvery)
 	defer again.Stop()
 	for {
-		joined, missing, err := m.join(within)
+		joined, missing, err := m.join(within, false)
 		if joined || err == nil && missing == 0 {
 			return nil
 		}
@@ -52,17 +58,29 @@ func (m *Members) joinFirst(ctx context.Context) error {
 }
 
 // rejoin asks seeds that are not members, until ctx ends. Seeds that hang are given up, and
-// asked again.
+// asked again. While others may know this host at another address, it asks all seeds, and tells all
+// members where it is.
 func (m *Members) rejoin(ctx context.Context) {
 	if m.config.Seeds == nil {
 		return
 	}
 	tick := time.NewTicker(m.config.Rejoin)
 	defer tick.Stop()
-	logged := ""
+	soon := time.NewTicker(again)
+	defer soon.Stop()
+	logged, left := "", 0
 	for {
+		unknown := false
 		select {
 		case <-tick.C:
+		case <-m.moved:
+			left = says
+			continue
+		case <-soon.C:
+			if unknown = left > 0; !unknown {
+				continue
+			}
+			left--
 		case <-ctx.Done():
 			return
 		}
@@ -70,8 +88,11 @@ func (m *Members) rejoin(ctx context.Context) {
 			continue
 		}
 		within, cancel := context.WithTimeout(ctx, max(m.config.Rejoin, m.config.JoinWithin))
-		_, _, err := m.join(within)
+		_, _, err := m.join(within, unknown)
 		cancel()
+		if unknown && !m.leaving.Load() {
+			_ = m.list.UpdateNode(again) // an error says that not all have heard it yet
+		}
 		switch {
 		case err == nil:
 			logged = ""
@@ -82,9 +103,9 @@ func (m *Members) rejoin(ctx context.Context) {
 	}
 }
 
-// join asks the seeds that are not members. It reports whether one was or is one, and how
-// many were not members before.
-func (m *Members) join(ctx context.Context) (joined bool, missing int, err error) {
+// join asks the seeds that are not members, or all. It reports whether one was or is one, and how
+// many were asked.
+func (m *Members) join(ctx context.Context, all bool) (joined bool, missing int, err error) {
 	seeds, err := m.config.Seeds(ctx)
 	if err != nil {
 		return false, 0, err
@@ -98,7 +119,7 @@ func (m *Members) join(ctx context.Context) (joined bool, missing int, err error
 		for _, a := range at {
 			switch {
 			case a == m.own || slices.Contains(ask, a):
-			case slices.Contains(members, a):
+			case slices.Contains(members, a) && !all:
 				joined = true
 			case len(ask) < maxSeeds:
 				ask = append(ask, a)
