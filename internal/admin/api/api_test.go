@@ -34,6 +34,7 @@ import (
 	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/internal/admin/api/versions"
 	"github.com/headgate/headgate/internal/daemon/callers"
+	"github.com/headgate/headgate/internal/loglimit"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/explain"
 	"github.com/headgate/headgate/limiter/stage"
@@ -113,7 +114,7 @@ func start(t testing.TB, policy string) *setup {
 				return nil
 			},
 		},
-		Events: events.New(time.Now), Log: slog.New(slog.NewTextHandler(log, nil)),
+		Events: events.New(time.Now), Log: slog.New(loglimit.New(slog.NewTextHandler(log, nil))),
 	}
 	return &setup{New(o), o, log}
 }
@@ -391,6 +392,26 @@ func overridden(key string) string {
 
 // headgate limits override removes overrides that have ended, those of others too. That may not
 // keep an operator from an override of a rule of their own.
+// The log has each change that an operator was refused, and each reset, with who, from where and
+// why: none is withheld because there was one like it.
+func TestEachRefusalIsInTheLog(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 201, "", "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)
+	for _, why := range []string{"one", "two", "three"} {
+		for method, path := range map[string]string{"PUT": "/v1/limits?message=", "DELETE": "/v1/limits/rule?key=billing:*&message="} {
+			if status, answer, _ := s.ask(t, "orders-token", method, path+why, "limits: []", "If-Match", `"1"`); status != 403 {
+				t.Errorf("%s: %d %s", method, status, answer)
+			}
+		}
+		if n := strings.Count(s.log.String(), "message="+why+" "); n != 2 {
+			t.Errorf("%s: %d lines in\n%s", why, n, s.log)
+		}
+		if status, answer, _ := s.ask(t, "reader-token", "POST", "/v1/keys/reset?key=billing:"+why, ""); status != 403 || !strings.Contains(s.log.String(), "key=billing:"+why+" ") {
+			t.Errorf("%s: %d %s in\n%s", why, status, answer, s.log)
+		}
+	}
+}
+
 // The one key whose name is that of the bucket of a shared rule is no way to all keys of the rule,
 // for an operator who may change keys of one more letter only.
 func TestAnOverrideOfASharedBucketTakesTheRightToItsRule(t *testing.T) {

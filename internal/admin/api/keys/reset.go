@@ -29,7 +29,7 @@ func (a *Answers) reset(w http.ResponseWriter, r *http.Request, who *callers.Cal
 	operator, shown := cmp.Or(who.Name(), "anyone"), limits.Shown(key)
 	defer func() {
 		if err != nil {
-			a.Log.Warn("a reset was refused", "operator", operator, "from", r.RemoteAddr, "key", shown, "error", err)
+			a.Log.Log(r.Context(), reply.Level(who, err), "a reset was refused", "operator", operator, "from", r.RemoteAddr, "key", shown, "error", err)
 		}
 	}()
 	pattern := literally.Replace(key)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 
 	"github.com/headgate/headgate/dynamicconfig"
@@ -62,6 +63,15 @@ func problemOf(err error) *Problem {
 		return Refuse(http.StatusNotFound, "%v", err)
 	}
 	return Refuse(http.StatusServiceUnavailable, "%v", err)
+}
+
+// Level is the level at which a log has that what who asked for was refused because of err. The log has
+// each refusal to an operator with a name, and a daemon withholds warnings of one cause when there are many.
+func Level(who *callers.Caller, err error) slog.Level {
+	if who.Name() != "" && problemOf(err).Status < http.StatusInternalServerError {
+		return slog.LevelInfo
+	}
+	return slog.LevelWarn
 }
 
 // Broken is the Problem of a text of limits that cannot be used because of err.

@@ -78,7 +78,7 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	var made history.Version
 	defer func() {
 		if err != nil {
-			a.Log.Warn("a change of the limits was refused", "operator", author, "from", r.RemoteAddr, "message", message, "error", err)
+			a.Log.Log(r.Context(), reply.Level(who, err), "a change of the limits was refused", "operator", author, "from", r.RemoteAddr, "message", message, "error", err)
 		} else if made.Number > 0 {
 			a.Log.Info("the limits were changed", "operator", author, "from", r.RemoteAddr, "version", made.Number, "message", message)
 			a.Events.Add(events.Event{Kind: "limits-stored", Text: fmt.Sprintf("%s stored version %d: %s", author, made.Number, message)})
