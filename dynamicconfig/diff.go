@@ -9,9 +9,9 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
-	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
+	"github.com/headgate/headgate/dynamicconfig/internal/brief"
+	"github.com/headgate/headgate/dynamicconfig/internal/compose"
 )
 
 // Change is one difference between two Snapshots.
@@ -71,10 +71,10 @@ func Diff(old, new *Snapshot) []Change {
 		return nil
 	}
 	var changes []Change
-	if fields := diffFields(defaultFields(old), defaultFields(new)); len(fields) > 0 {
+	if fields := diffFields(compose.Defaults(&old.content), compose.Defaults(&new.content)); len(fields) > 0 {
 		changes = append(changes, Change{Kind: Changed, Section: "defaults", Fields: fields})
 	}
-	if fields := diffFields(unmatchedFields(old), unmatchedFields(new)); len(fields) > 0 {
+	if fields := diffFields(compose.Unmatched(&old.content), compose.Unmatched(&new.content)); len(fields) > 0 {
 		changes = append(changes, Change{Kind: Changed, Section: "unmatched", Fields: fields})
 	}
 	changes = append(changes, diffRules(old.content.Rules, new.content.Rules)...)
@@ -161,31 +161,6 @@ func diffOverrides(old, new []Override) (changes []Change) {
 	return changes
 }
 
-// defaultFields are the cluster's own settings, and whether keys without a rule are private: rules
-// have the other defaults themselves.
-func defaultFields(s *Snapshot) iter.Seq2[string, any] {
-	return func(yield func(string, any) bool) {
-		for name, v := range s.content.Properties.Fields() {
-			if !yield(name, v) {
-				return
-			}
-		}
-		if s.content.Private {
-			yield("private", true)
-		}
-	}
-}
-
-// unmatchedFields are what happens to unmatched keys, as "action", and their
-// rule's fields, if they have one.
-func unmatchedFields(s *Snapshot) iter.Seq2[string, any] {
-	return func(yield func(string, any) bool) {
-		if yield("action", s.content.Unmatched.String()) && s.content.UnmatchedRule != nil {
-			withoutKey(s.content.UnmatchedRule.Fields())(yield)
-		}
-	}
-}
-
 // diffFields returns the fields that differ, in the order of old, and then those
 // that only new has.
 func diffFields(old, new iter.Seq2[string, any]) (changes []FieldChange) {
@@ -210,8 +185,6 @@ const (
 	maxChangesShown = 10
 	maxFieldsShown  = 6
 	maxNameShown    = 100 // bytes
-	maxValueShown   = 40  // bytes
-	maxMapShown     = 100 // bytes: a whole migration
 )
 
 // String is c in words, at most about 700 bytes: `rule "k": limit 100/s → 50/s,
@@ -222,13 +195,13 @@ func (c Change) String() string {
 	case c.Kind == Reordered:
 		return "order of the rules changed"
 	case c.Section == "limits":
-		what = fmt.Sprintf("rule %q", cut(c.Name, maxNameShown))
+		what = fmt.Sprintf("rule %q", brief.Cut(c.Name, maxNameShown))
 	case c.Section == "overrides" && c.Name == "":
 		what = "override of all rules"
 	case c.Section == "overrides":
-		what = fmt.Sprintf("override of %q", cut(c.Name, maxNameShown))
+		what = fmt.Sprintf("override of %q", brief.Cut(c.Name, maxNameShown))
 	case c.Name != "":
-		what = fmt.Sprintf("property %q", cut(c.Name, maxNameShown))
+		what = fmt.Sprintf("property %q", brief.Cut(c.Name, maxNameShown))
 	}
 	if len(c.Fields) == 0 {
 		return what + " " + c.Kind.String()
@@ -237,12 +210,12 @@ func (c Change) String() string {
 		var says []string
 		for _, f := range c.Fields {
 			if f.Name != "key" {
-				says = append(says, f.Name+" "+shown(f.To))
+				says = append(says, f.Name+" "+brief.Value(f.To))
 			}
 		}
 		return what + " added: " + strings.Join(says, ", ")
 	}
-	return what + ": " + list(c.Fields, maxFieldsShown, ", ")
+	return what + ": " + brief.List(c.Fields, maxFieldsShown, ", ")
 }
 
 // String is f in words: `limit 100/s → 50/s`. Of two maps it shows the parts that
@@ -252,59 +225,7 @@ func (f FieldChange) String() string {
 	before, was := from.(map[string]string)
 	after, is := to.(map[string]string)
 	if was && is {
-		from, to = without(before, after), without(after, before)
+		from, to = brief.Without(before, after), brief.Without(after, before)
 	}
-	return f.Name + " " + shown(from) + " → " + shown(to)
-}
-
-// without is the part of m that is not in other.
-func without(m, other map[string]string) map[string]string {
-	part := maps.Clone(m)
-	maps.DeleteFunc(part, func(name, value string) bool {
-		same, has := other[name]
-		return has && same == value
-	})
-	return part
-}
-
-// shown is a field's value in a few words.
-func shown(v any) string {
-	text := fmt.Sprint(v)
-	switch v := v.(type) {
-	case nil:
-		text = "unset"
-	case float64:
-		text = quantity.Number(v)
-	case map[string]string:
-		var parts []string
-		for _, name := range slices.Sorted(maps.Keys(v)) {
-			parts = append(parts, name+": "+v[name])
-		}
-		return cut("{"+strings.Join(parts, ", ")+"}", maxMapShown)
-	}
-	return cut(text, maxValueShown)
-}
-
-// cut shortens text to at most n bytes, and says so.
-func cut(text string, n int) string {
-	const mark = "…"
-	if len(text) <= n {
-		return text
-	}
-	for n -= len(mark); n > 0 && !utf8.RuneStart(text[n]); n-- {
-	}
-	return text[:n] + mark
-}
-
-// list joins at most n of all, and says how many more there are.
-func list[T fmt.Stringer](all []T, n int, separator string) string {
-	var parts []string
-	for _, c := range all[:min(n, len(all))] {
-		parts = append(parts, c.String())
-	}
-	text := strings.Join(parts, separator)
-	if more := len(all) - n; more > 0 {
-		text += fmt.Sprintf("%sand %d more", separator, more)
-	}
-	return text
+	return f.Name + " " + brief.Value(from) + " → " + brief.Value(to)
 }

@@ -30,10 +30,13 @@
 //
 //	dynamicconfig            Snapshot, Live, Diff, Source, named values
 //	internal/decode          a config file's fields
+//	internal/compose         the file that says what a Snapshot does
+//	internal/overlay         what overrides make of rules
+//	internal/fingerprint     whether two configurations mean the same
 //	internal/build           checks and defaults, for files and for code
 //	rule                     what a rule, an override and a property are
 //	internal/glob, quantity  patterns of keys, numbers with units
-//	internal/strictyaml, render, message
+//	internal/strictyaml, render, message, brief, remedy, subscribers
 //
 // Out of scope: what an algorithm's name means (Snapshot.Check asks who
 // knows), counting keys against max_keys, and storing configurations (package history).

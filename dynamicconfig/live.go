@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/subscribers"
 )
 
 // Live is the configuration that a process runs with: the last good
@@ -25,25 +27,16 @@ type Live struct {
 	current           atomic.Pointer[Snapshot]
 	applied, rejected atomic.Int64
 
-	mu          sync.Mutex // guards what follows
-	lastErr     error
-	since       time.Time // when what is current became so
-	rejectedAt  time.Time // zero: never
-	properties  []property
-	subscribers []*subscriber // copied on write
-	pending     []change
-	delivering  bool
+	subscribers subscribers.Of[change] // is given changes under mu, and delivers them without it
+
+	mu         sync.Mutex // guards what follows
+	lastErr    error
+	since      time.Time // when what is current became so
+	rejectedAt time.Time // zero: never
+	properties []property
 }
 
-type subscriber struct {
-	call      func(old, new *Snapshot)
-	cancelled atomic.Bool // only ever set; a call may have begun before
-}
-
-type change struct {
-	old, new *Snapshot
-	to       []*subscriber
-}
+type change struct{ old, new *Snapshot }
 
 // property is a typed value that follows a Live.
 type property interface {
@@ -135,7 +128,7 @@ func (l *Live) Set(s *Snapshot) error {
 	if err != nil {
 		l.reject(err)
 	}
-	l.deliver()
+	l.subscribers.Deliver()
 	return err
 }
 
@@ -183,8 +176,8 @@ func (l *Live) set(s *Snapshot) error {
 
 // replaceLocked makes s current.
 func (l *Live) replaceLocked(s *Snapshot) {
-	l.pending = append(l.pending, change{l.current.Load(), s, l.subscribers})
-	l.current.Store(s)
+	old := l.current.Swap(s)
+	l.subscribers.Change(change{old, s})
 	l.since = now()
 	select {
 	case l.moved <- struct{}{}:
@@ -199,14 +192,14 @@ func (l *Live) endOverrides() (ended []Override, next time.Time) {
 	old := l.current.Load()
 	s := old.At(now())
 	next, _ = nextEnd(s)
-	changed := !slices.Equal(old.holds, s.holds)
+	changed := !slices.Equal(old.overlay.Holds, s.overlay.Holds)
 	if changed {
 		ended = Ended(old, s)
 		l.replaceLocked(s)
 	}
 	l.mu.Unlock()
 	if changed {
-		l.deliver()
+		l.subscribers.Deliver()
 	}
 	return ended, next
 }
@@ -217,69 +210,7 @@ func (l *Live) endOverrides() (ended []Override, next time.Time) {
 // be running when cancel returns. call may use the Live, Set included; it
 // delays the other subscribers for as long as it takes.
 func (l *Live) Subscribe(call func(old, new *Snapshot)) (cancel func()) {
-	s := &subscriber{call: call}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.subscribers = append(slices.Clone(l.subscribers), s)
-	return func() {
-		s.cancelled.Store(true)
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if i := slices.Index(l.subscribers, s); i >= 0 {
-			l.subscribers = slices.Delete(slices.Clone(l.subscribers), i, i+1)
-		}
-	}
-}
-
-// deliver tells the subscribers what is pending, outside mu, unless someone
-// is at it already: then that one goes on with it.
-func (l *Live) deliver() {
-	if !l.beginDelivery() {
-		return
-	}
-	done := false
-	defer func() {
-		if !done { // a subscriber panics: the next Set must deliver again
-			l.mu.Lock()
-			l.delivering = false
-			l.mu.Unlock()
-		}
-	}()
-	for {
-		c, ok := l.nextChange()
-		if !ok {
-			done = true
-			return
-		}
-		for _, s := range c.to {
-			if !s.cancelled.Load() {
-				s.call(c.old, c.new)
-			}
-		}
-	}
-}
-
-func (l *Live) beginDelivery() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.delivering {
-		return false
-	}
-	l.delivering = true
-	return true
-}
-
-// nextChange takes the next pending change, or ends the delivery.
-func (l *Live) nextChange() (c change, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.pending) == 0 {
-		l.delivering = false
-		return change{}, false
-	}
-	c = l.pending[0]
-	l.pending = l.pending[1:]
-	return c, true
+	return l.subscribers.Add(func(c change) { call(c.old, c.new) })
 }
 
 // register adds p, and reads the current value into it.

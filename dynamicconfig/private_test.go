@@ -5,6 +5,8 @@ package dynamicconfig
 import (
 	"strings"
 	"testing"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/brief"
 )
 
 func TestPrivateKeysAreShownAsHashes(t *testing.T) {
@@ -61,7 +63,7 @@ func TestPrivateDefaultsAreAChangeOfTheirOwn(t *testing.T) {
 			t.Errorf("%s: both have the version %s", rules, open.Version())
 		}
 		for i, both := range [][2]*Snapshot{{open, private}, {private, open}} {
-			if shown := list(Diff(both[0], both[1]), 9, "; "); !strings.Contains(shown, []string{"defaults: private unset → true", "defaults: private true → unset"}[i]) {
+			if shown := brief.List(Diff(both[0], both[1]), 9, "; "); !strings.Contains(shown, []string{"defaults: private unset → true", "defaults: private true → unset"}[i]) {
 				t.Errorf("%s: the diff is %q", rules, shown)
 			}
 		}

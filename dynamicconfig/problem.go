@@ -9,8 +9,8 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
@@ -48,41 +48,10 @@ func (e *Error) Error() string {
 	}
 	b.WriteString(e.Message)
 	if e.Line > 0 {
-		line, indent := window(e.Source, e.Column-1)
+		line, indent := message.Window(e.Source, e.Column-1)
 		fmt.Fprintf(&b, "\n%5d | %s\n      | %s^", e.Line, line, indent)
 	}
 	return b.String()
-}
-
-// window cuts line to what fits a screen around character column (from 0),
-// and returns the blanks that put a caret under it. Tabs stay tabs.
-func window(line string, column int) (text, indent string) {
-	const most, before = 120, 80
-	runes := []rune(line)
-	column = min(max(column, 0), len(runes))
-	lead := ""
-	if column > before {
-		runes, column = runes[column-before:], before
-		lead = "…"
-	}
-	tail := ""
-	if len(runes) > most {
-		runes, tail = runes[:most], "…"
-	}
-	blanks := func(r rune) rune {
-		if r == '\t' {
-			return r
-		}
-		return ' '
-	}
-	visible := func(r rune) rune {
-		if r != '\t' && (r < ' ' || r == 0x7f || r == utf8.RuneError) {
-			return '?' // a terminal must not act on a config file's bytes
-		}
-		return r
-	}
-	indent = strings.Map(blanks, lead+string(runes[:column]))
-	return lead + strings.Map(visible, string(runes)) + tail, indent
 }
 
 // origin is where a configuration came from.

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"sync"
 	"time"
+
+	"github.com/headgate/headgate/dynamicconfig/internal/brief"
 )
 
 // How long Run waits before it tries again a source that cannot watch.
@@ -42,7 +44,7 @@ func (l *Live) Run(ctx context.Context, source Source, logger *slog.Logger) {
 				logged = ""
 				if l.Applied() != before {
 					logger.Info("config applied", "name", s.Name(), "version", s.Version(), "rules", len(s.content.Rules),
-						"changes", list(Diff(old, s), maxChangesShown, "; "))
+						"changes", brief.List(Diff(old, s), maxChangesShown, "; "))
 					warnIdle(s, logger)
 				}
 				return

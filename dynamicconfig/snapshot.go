@@ -9,10 +9,13 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/build"
+	"github.com/headgate/headgate/dynamicconfig/internal/compose"
+	"github.com/headgate/headgate/dynamicconfig/internal/fingerprint"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
+	"github.com/headgate/headgate/dynamicconfig/internal/overlay"
+	"github.com/headgate/headgate/dynamicconfig/internal/remedy"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 	"github.com/headgate/headgate/dynamicconfig/rule"
-	"github.com/headgate/headgate/internal/spelling"
 )
 
 // Snapshot is one whole, valid configuration. Parse and Config make them;
@@ -24,7 +27,8 @@ type Snapshot struct {
 
 	parts []*Snapshot // of each file, if there are several; they know the places
 
-	overlay
+	stated  *Snapshot // of one in which Overrides hold: as the configuration states it
+	overlay overlay.Overlay
 }
 
 // snapshotOf is the Snapshot of c, which came from o. p is what is wrong with it: then the Snapshot lacks
@@ -34,7 +38,7 @@ func snapshotOf(o origin, p *strictyaml.Problems, c *build.Content) (*Snapshot, 
 	if err := o.err(p); err != nil {
 		return s, err
 	}
-	s.version = fingerprint(c)
+	s.version = fingerprint.Of(c)
 	return s, nil
 }
 
@@ -49,6 +53,11 @@ func (s *Snapshot) Text() string {
 	}
 	return s.origin.text
 }
+
+// YAML is the configuration as a file, with all defaults filled in: Parse of
+// it has the same Version. (A value of a service that was made in code as a
+// time.Duration becomes text.)
+func (s *Snapshot) YAML() []byte { return compose.File(&s.Stated().content) }
 
 // Version is a short fingerprint of what the configuration means. Two
 // snapshots with the same Version act alike at the same time, on whichever host; comments,
@@ -73,7 +82,7 @@ func (s *Snapshot) UnmatchedRule() *Rule { return s.content.UnmatchedRule }
 // not what a Migration points to. Of At, they are as Overrides of whole rules make them.
 func (s *Snapshot) Rules() []Rule {
 	rules := slices.Clone(s.content.Rules)
-	for i, r := range s.over {
+	for i, r := range s.overlay.Rules {
 		rules[i] = *r
 	}
 	return rules
@@ -87,13 +96,13 @@ func (s *Snapshot) Rules() []Rule {
 //
 // A bypassed key (ModeDisabled) is matched like any other.
 func (s *Snapshot) Match(key string) (*Rule, bool) {
-	if s.keyed != nil {
-		if r := s.keyed[key]; r != nil {
+	if s.overlay.Keyed != nil {
+		if r := s.overlay.Keyed[key]; r != nil {
 			return r, true
 		}
 	}
 	if i := s.content.Index.Find(key); i >= 0 {
-		if r := s.over[i]; r != nil {
+		if r := s.overlay.Rules[i]; r != nil {
 			return r, true
 		}
 		return &s.content.Rules[i], true
@@ -128,44 +137,9 @@ func (s *Snapshot) Check(known func(name string) bool) error {
 		if u.At == (build.Mark{}) {
 			where = u.Who + ": "
 		}
-		p.Add(u.At, "%sthere is no algorithm %s here: %s", where, message.Quote(u.Algorithm), remedy(u.Algorithm, known))
+		p.Add(u.At, "%sthere is no algorithm %s here: %s", where, message.Quote(u.Algorithm), remedy.Of(u.Algorithm, known))
 	}
 	return s.origin.err(&p)
-}
-
-// remedy is what to do about an algorithm that known does not know.
-func remedy(algorithm string, known func(name string) bool) string {
-	if algorithm == "redis" {
-		return "name the server, with headgate serve --redis or headgate.WithRemote; for headgate limits check, add --also redis"
-	}
-	if account, weigher, pair := strings.Cut(algorithm, "/"); pair {
-		return remedyOfPair(account, weigher, known)
-	}
-	text := "register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also"
-	names := rule.BuiltIn()
-	names = slices.DeleteFunc(names, func(name string) bool { return !known(name) })
-	if len(names) == 0 {
-		return text
-	}
-	if near := spelling.Nearest(algorithm, names); near != "" {
-		return "did you mean " + near + "? Else " + text
-	}
-	return "use " + message.OneOf(names) + ", or " + text
-}
-
-// remedyOfPair is remedy for a weigher on an account.
-func remedyOfPair(account, weigher string, known func(name string) bool) string {
-	if all := rule.Accounts(); !slices.Contains(all, account) {
-		return "no account is called " + message.Quote(account) + ": " + message.Suggest(account, all)
-	}
-	names := rule.BuiltIn()
-	names = slices.DeleteFunc(names, func(name string) bool { return !known(account + "/" + name) })
-	suggestion := message.Suggest(weigher, names)
-	if !strings.HasSuffix(suggestion, "?") {
-		suggestion += "."
-	}
-	return account + " has no weigher " + message.Quote(weigher) + ": " + suggestion +
-		" Or register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also"
 }
 
 // CheckParameters reports the parameters of each rule that its algorithm

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package dynamicconfig
+// Package fingerprint tells whether two configurations mean the same. It does not know where
+// they came from, and what the time is.
+package fingerprint
 
 import (
 	"crypto/sha256"
@@ -13,10 +15,11 @@ import (
 	"strconv"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/build"
+	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
-// fingerprint hashes what c means.
-func fingerprint(c *build.Content) string {
+// Of hashes what c means.
+func Of(c *build.Content) string {
 	h := sha256.New()
 	writeProperties(h, c.Properties)
 	fmt.Fprintf(h, " %v\n", c.Unmatched)
@@ -44,7 +47,7 @@ func fingerprint(c *build.Content) string {
 
 // writeProperties writes p in a form that does not change from one version of headgate to the
 // next: hosts compare fingerprints while they are upgraded.
-func writeProperties(w io.Writer, p Properties) {
+func writeProperties(w io.Writer, p rule.Properties) {
 	fmt.Fprintf(w, "dynamicconfig.Properties{UpdateInterval:%d, UpdateTimeout:%d, NewDataWeight:%#v, DecayAfter:%d, GCAfter:%d, MaxKeys:%d, MaxHostsPerKey:%d}",
 		p.UpdateInterval, p.UpdateTimeout, p.NewDataWeight, p.DecayAfter, p.GCAfter, p.MaxKeys, p.MaxHostsPerKey)
 }
@@ -52,7 +55,7 @@ func writeProperties(w io.Writer, p Properties) {
 // appendRule appends all fields of r: two rules that differ append different bytes. Rules append
 // the same bytes in all versions of headgate. So a field that comes later appends its name and its
 // value at the end, and nothing while it is zero.
-func appendRule(b []byte, r *Rule) []byte {
+func appendRule(b []byte, r *rule.Rule) []byte {
 	text := func(s string) {
 		b = strconv.AppendInt(b, int64(len(s)), 10)
 		b = append(b, ':')
