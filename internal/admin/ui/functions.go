@@ -4,6 +4,7 @@ package ui
 
 import (
 	"html/template"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 // functions are what the templates call; assets are the URLs of files.
 func functions(assets map[string]string) template.FuncMap {
 	return template.FuncMap{
+		"inQuery": url.QueryEscape, // in attributes that html/template does not know to be URLs
 		"asset":   func(name string) string { return assets[name] },
 		"amount":  amount,
 		"number":  func(v float64) string { return amount(&v) },

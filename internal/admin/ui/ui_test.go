@@ -5,10 +5,12 @@ package ui
 import (
 	"encoding/json"
 	"fmt"
+	"html"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -98,6 +100,27 @@ func TestAnOperatorsFormIsBounded(t *testing.T) {
 		code := post(kind, io.MultiReader(strings.NewReader(begins), &body))
 		if body.read > maxForm+1<<20 || kind == urlencoded && code != http.StatusRequestEntityTooLarge {
 			t.Errorf("%.9s: %d bytes were read, and the answer is %d", kind, body.read, code)
+		}
+	}
+}
+
+// The page of a key asks for that key again and again, and for no other one, whatever its name is:
+// rpc/middleware/httplimit puts % into keys, and people put + into addresses.
+func TestThePageOfAKeyAsksForThatKey(t *testing.T) {
+	u := New(new(fakeAPI), "here")
+	for _, key := range []string{"orders:a", "login:alice+1@example.org", "path:a%2Fb", "a&key=b", "a#b", "a b;c", `"><script>`, "größe"} {
+		r := httptest.NewRequest(http.MethodGet, "/key?"+url.Values{"key": {key}}.Encode(), http.NoBody)
+		r.Header.Set("Authorization", "Bearer right")
+		w := httptest.NewRecorder()
+		u.ServeHTTP(w, r)
+		asks := regexp.MustCompile(`(?:hx-get|data-from)="([^"]*key=[^"]*)"`).FindAllStringSubmatch(w.Body.String(), -1)
+		if w.Code != http.StatusOK || len(asks) != 2 {
+			t.Fatalf("%d, and it asks for %q in\n%s", w.Code, asks, w.Body)
+		}
+		for _, ask := range asks {
+			if to, err := url.Parse(html.UnescapeString(ask[1])); err != nil || to.Query().Get("key") != key {
+				t.Errorf("the page of %q asks for %s: %v", key, ask[1], err)
+			}
 		}
 	}
 }
