@@ -3,11 +3,15 @@
 package quantity
 
 import (
+	"cmp"
 	"math"
 	"regexp"
 	"slices"
 	"strings"
 )
+
+// events finds what is counted, in front of a unit.
+var events = regexp.MustCompile(`^(r|reqs?|requests?|events?|calls?|hits?|tokens?)( *\/| +per )`)
 
 // thousands finds a digit, and three more behind a separator.
 var thousands = regexp.MustCompile(`^(\d+)[,_' ](\d{3}(?:\D|$))`)
@@ -29,16 +33,17 @@ func meantRate(text string) string {
 		return count + " in-flight"
 	}
 	count, unit = factor(count, unit)
-	unit = strings.Trim(strings.TrimPrefix(unit, "per"), "/ ")
+	unit = strings.Trim(strings.TrimPrefix(events.ReplaceAllString(unit, ""), "per"), "/ ")
 	every := ""
 	if end := strings.IndexFunc(unit, func(r rune) bool { return r < '0' || r > '9' }); end > 0 {
 		every, unit = unit[:end], strings.TrimSpace(unit[end:])
 	}
 	for written, names := range map[string][]string{
-		"s": {"s", "sec", "secs", "second", "seconds", "rps", "qps", "tps", "ps", "hz", "r/s", "req/s", "requests/s"},
-		"m": {"m", "min", "mins", "minute", "minutes", "rpm", "qpm", "r/m", "req/m", "requests/m"},
-		"h": {"h", "hr", "hrs", "hour", "hours", "rph", "qph", "r/h", "req/h", "requests/h"},
-		"d": {"d", "day", "days", "rpd", "qpd", "r/d", "req/d", "requests/d"},
+		"ms": {"ms", "millis", "milliseconds"},
+		"s":  {"s", "sec", "secs", "second", "seconds", "rps", "qps", "tps", "ps", "hz"},
+		"m":  {"m", "min", "mins", "minute", "minutes", "rpm", "qpm"},
+		"h":  {"h", "hr", "hrs", "hour", "hours", "rph", "qph"},
+		"d":  {"d", "day", "days", "rpd", "qpd"},
 	} {
 		if slices.Contains(names, unit) {
 			return divided(count, every, written)
@@ -63,15 +68,18 @@ func factor(count, unit string) (string, string) {
 // divided is the limit of count events in every so many units, in the first unit, from that one
 // on, in which it is a whole number; empty if it is in none.
 func divided(count, every, unit string) string {
-	if every == "" {
+	if every == "" && unit != "ms" {
 		return count + "/" + unit
 	}
 	n, err := ParseNumber(count)
-	times, errTimes := ParseNumber(every)
+	times, errTimes := ParseNumber(cmp.Or(every, "1"))
 	if err != nil || errTimes != nil || times == 0 {
 		return ""
 	}
 	const all = "smhd"
+	if unit == "ms" {
+		n, unit = n*1000, "s"
+	}
 	for i := strings.Index(all, unit); i < len(all); i++ {
 		if each := n / times; each == math.Trunc(each) && each >= 1 {
 			return Number(each) + "/" + all[i:i+1]

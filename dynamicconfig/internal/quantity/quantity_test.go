@@ -20,6 +20,11 @@ func TestLimitsThatLookLikeOnesAreUnderstood(t *testing.T) {
 		"1M/s":           "1e6/s",
 		"10000/day":      "10000/d",
 		"500 per day":    "500/d",
+		"10 req/sec":     "10/s",
+		"5 calls per h":  "5/h",
+		"3 tokens / day": "3/d",
+		"1000/100ms":     "10000/s",
+		"10/ms":          "10000/s",
 		"100/5m":         "20/m",
 		"10/1s":          "10/s",
 		"1 / 10 sec":     "6/m",
@@ -70,6 +75,15 @@ func TestPercentagesReadBack(t *testing.T) {
 		part, err := ParsePercent(text)
 		if got := Percent(part); err != nil || got != want {
 			t.Errorf("%s is written %s, want %s (%v)", text, got, want, err)
+		}
+	}
+}
+
+func TestNumbersAreWrittenAsPeopleWriteThem(t *testing.T) {
+	for n, want := range map[float64]string{0: "0", 2e6: "2e6", 1e12: "1e12", 123456: "123456", 0.25: "0.25", 1e-9: "1e-9", 1.5e-10: "1.5e-10", -3e7: "-3e7", 1e100: "1e100"} {
+		got := Number(n)
+		if back, err := ParseNumber(got); got != want || err != nil || back != n {
+			t.Errorf("%v is written %s, want %s (%v)", n, got, want, err)
 		}
 	}
 }

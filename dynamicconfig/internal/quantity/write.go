@@ -14,6 +14,7 @@ import (
 // Number writes f the shortest way that reads back as f.
 func Number(f float64) string {
 	s := strconv.FormatFloat(f, 'g', -1, 64)
+	s = strings.Replace(s, "e+0", "e", 1)
 	s = strings.Replace(s, "e+", "e", 1)
 	return strings.Replace(s, "e-0", "e-", 1)
 }
