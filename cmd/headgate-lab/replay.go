@@ -68,7 +68,10 @@ func (f replayFlags) run(cmd *cobra.Command, name string) error {
 	}
 	defer in.Close()
 	progress := newProgress(cmd.ErrOrStderr())
-	log, err := f.Read(name, &counting{Reader: in, tell: func(bytes int64) { progress(fmt.Sprintf("reading: %d MB", bytes>>20)) }})
+	log, err := f.Read(name, &counting{in, 0, func(bytes int64) error {
+		progress(fmt.Sprintf("reading: %d MB", bytes>>20))
+		return cmd.Context().Err()
+	}})
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
 	}
@@ -87,18 +90,20 @@ func (f replayFlags) run(cmd *cobra.Command, name string) error {
 	return report.WriteTable(out)
 }
 
-// counting tells how many bytes were read so far.
+// counting tells how many bytes were read so far, and ends with the first error of that.
 type counting struct {
 	io.Reader
 
 	bytes int64
-	tell  func(bytes int64)
+	tell  func(bytes int64) error
 }
 
 func (c *counting) Read(p []byte) (int, error) {
+	if err := c.tell(c.bytes); err != nil {
+		return 0, err
+	}
 	n, err := c.Reader.Read(p)
 	c.bytes += int64(n)
-	c.tell(c.bytes)
 	return n, err
 }
 

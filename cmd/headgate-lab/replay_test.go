@@ -3,12 +3,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/markers"
@@ -87,6 +90,26 @@ func TestReplayJSON(t *testing.T) {
 	}
 	if l := report.Limits; !(l[0].Limit > l[1].Limit && l[1].Limit > l[2].Limit) {
 		t.Errorf("limits %+v", l)
+	}
+}
+
+// endless is a log that goes on for ever, of a year.
+type endless struct{ second time.Duration }
+
+func (e *endless) Read(p []byte) (int, error) {
+	e.second += time.Second
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(e.second)
+	return copy(p, at.Format("::1 - - [02/Jan/2006:15:04:05 -0700] \"GET / HTTP/1.1\" 200 1\n")), nil
+}
+
+func TestAnInterruptEndsTheReadingOfALog(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	cmd := newRoot()
+	cmd.SetIn(new(endless))
+	cmd.SetArgs([]string{"replay", "-", "--limit", "1/s"})
+	if err := cmd.ExecuteContext(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
 	}
 }
 
