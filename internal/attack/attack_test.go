@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	policies "github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
@@ -75,14 +76,20 @@ var endpoint = regexp.MustCompile(`(?m)^(\w+) +(\S+)  `)
 func start(t *testing.T, more ...string) *target {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "limits.yaml"), []byte(limits), 0o600); err != nil {
-		t.Fatal(err)
+	for name, text := range map[string]string{
+		"limits.yaml":    limits,
+		"operators.yaml": "callers: [{name: ada, tokens: ['" + policies.Hash("nobody has it") + "'], see: ['*'], change: ['*']}]",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	const any = "127.0.0.1:0"
 	d := &target{victim: victim{Unix: filepath.Join(dir, "s")}}
 	flags := []string{
 		"serve", "--limits", filepath.Join(dir, "limits.yaml"),
 		"--listen", any, "--edge", any, "--http", any, "--admin", any, "--unix", d.victim.Unix,
+		"--operators", filepath.Join(dir, "operators.yaml"),
 	}
 	d.cmd = exec.Command(testrun.Headgate(t), append(flags, more...)...)
 	d.cmd.Stderr = d

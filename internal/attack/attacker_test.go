@@ -120,6 +120,9 @@ func (v victim) suffer() (code int) {
 		add("unfinished "+at[2]+" at "+at[1], func() { each(ctx, 4, at[0], at[1], func(c net.Conn) { unfinished(c, at[2]) }) })
 		add("resets of "+at[2]+" at "+at[1], func() { each(ctx, 2, at[0], at[1], func(c net.Conn) { resets(c, at[2], resetCalls) }) })
 	}
+	for _, path := range []string{"/limits/check", "/login", "/v1/limits"} {
+		add("endless forms to "+path, func() { each(ctx, 10, "tcp", v.Admin, func(c net.Conn) { endlessForm(c, path) }) })
+	}
 	add("half bodies with large headers", func() { each(ctx, halfSent, "tcp", v.HTTP, func(c net.Conn) { halves(c, halfSentBody) }) })
 	for _, at := range [][2]string{{"tcp", v.Edge}, {"unix", v.Unix}} {
 		add("answers that nobody takes at "+at[1], func() {

@@ -278,6 +278,16 @@ func noise(conn net.Conn, seed uint64) {
 	_, _ = io.Copy(io.Discard, conn)
 }
 
+// endlessForm sends a file in a form for operators, of 256 MiB, without a token.
+func endlessForm(conn net.Conn, path string) {
+	go func() { _, _ = io.Copy(io.Discard, conn) }()
+	const form = "--b\r\nContent-Disposition: form-data; name=\"text\"; filename=\"f\"\r\n\r\n"
+	_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\nContent-Length: %d\r\n\r\n%s", path, 256<<20, form)
+	for chunk := make([]byte, 1<<20); err == nil; {
+		_, err = conn.Write(chunk) // until the daemon has had enough
+	}
+}
+
 // halves sends the beginning of something, and waits.
 func halves(conn net.Conn, begins string) {
 	_, _ = io.WriteString(conn, begins)
