@@ -107,14 +107,14 @@ func (a *Answers) migrations(w http.ResponseWriter, r *http.Request, who *caller
 	rules := a.Limits.Current().Rules()
 	for i := range rules {
 		if rules[i].Migration != nil && who.MaySee(rules[i].Key) {
-			all = append(all, migration(&rules[i], compared))
+			all = append(all, migration(&rules[i], compared, who.MaySee))
 		}
 	}
 	return reply.JSON(w, http.StatusOK, map[string]any{"migrations": all, "silent": silent})
 }
 
-// migration is what compared says of rule.
-func migration(rule *dynamicconfig.Rule, compared []Compared) Migration {
+// migration is what compared says of rule, with the keys that may be seen.
+func migration(rule *dynamicconfig.Rule, compared []Compared, maySee func(key string) bool) Migration {
 	m := Migration{Rule: rule.Key, From: rule.Migration.From, To: rule.Migration.To, Mode: rule.Migration.Mode.String()}
 	if mode := rule.Migration.Mode; mode < dynamicconfig.ModeNew {
 		m.Next = (mode + 1).String()
@@ -129,7 +129,7 @@ func migration(rule *dynamicconfig.Rule, compared []Compared) Migration {
 		}
 		m.Both, m.OnlyOld, m.OnlyNew, m.Neither = m.Both+c.Both, m.OnlyOld+c.OnlyOld, m.OnlyNew+c.OnlyNew, m.Neither+c.Neither
 		more[c.Key] += c.OnlyNew - c.OnlyOld
-		if c.Key != "" && c.OnlyOld+c.OnlyNew > 0 {
+		if c.Key != "" && c.OnlyOld+c.OnlyNew > 0 && maySee(c.Key) {
 			m.Keys = append(m.Keys, c)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 func TestAModeThatComparesNothingIsJudgedByItself(t *testing.T) {
@@ -15,6 +16,16 @@ func TestAModeThatComparesNothingIsJudgedByItself(t *testing.T) {
 		if m.judge(&dynamicconfig.Rule{Migration: &dynamicconfig.Migration{Mode: mode}}, 0); m.Verdict != want || m.Because == "" {
 			t.Errorf("%v: %+v", mode, m)
 		}
+	}
+}
+
+// Who may see a rule sees those of its keys that the right is for, and counts of all.
+func TestAMigrationShowsOnlyKeysThatMayBeSeen(t *testing.T) {
+	rule := &dynamicconfig.Rule{Key: "a:*", Migration: &dynamicconfig.Migration{From: "even", To: "exact", Mode: dynamicconfig.ModeOldShadowNew}}
+	differ := stage.Divergence{OnlyOld: 1}
+	m := migration(rule, []Compared{{Divergence: differ, Key: "a:b", Rule: "a:*"}, {Divergence: differ, Key: "a:secret", Rule: "a:*"}}, func(key string) bool { return len(key) == 3 })
+	if len(m.Keys) != 1 || m.Keys[0].Key != "a:b" || m.OnlyOld != 2 {
+		t.Errorf("%+v", m)
 	}
 }
 
