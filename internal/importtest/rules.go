@@ -17,7 +17,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{"ringpop", []string{"internal/conns"}, "a ring knows hosts and keys, and serves any program"},
+	{"ringpop", []string{"internal/conns", "internal/filewatch"}, "a ring knows hosts and keys, and serves any program"},
 	{"algorithm", nil, "an algorithm is arithmetic, which the simulator and other engines run as it is"},
 	{"dynamicconfig", []string{"internal/bucketkey", "internal/filewatch", "internal/spelling"}, "a rule is data, which every package may read because it needs none"},
 	{"rpc", []string{"internal/breaker", "internal/bucketkey", "internal/conns", "internal/grpcconns"}, "the contract knows neither hosts nor owners"},

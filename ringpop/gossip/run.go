@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/headgate/headgate/internal/filewatch"
 )
 
 const (
@@ -189,6 +191,7 @@ func (m *Members) followKeys(ctx context.Context) {
 			changed, err = rotate(m.keys, keys)
 		}
 		switch {
+		case errors.Is(err, filewatch.ErrWriting):
 		case err == nil:
 			logged = ""
 			if changed {

@@ -9,13 +9,13 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/memberlist"
+
+	"github.com/headgate/headgate/internal/filewatch"
 )
 
 // Seeds returns where some hosts of the cluster gossip, each host:port. This
@@ -49,13 +49,10 @@ func File(path string) Seeds {
 // maxFile bounds files of seeds and of keys, in bytes.
 const maxFile = 1 << 20
 
+// readFile returns what is in a file, no half of it while it is being written. It never blocks, as a
+// pipe would: Stop waits for it.
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	text, err := filewatch.Read(path, maxFile)
 	if err == nil && len(text) > maxFile {
 		err = fmt.Errorf("%s has more than %d bytes", path, maxFile)
 	}
