@@ -35,16 +35,20 @@ type peers struct {
 	loops      sync.WaitGroup
 	stop       context.CancelFunc
 
-	// Since the peers started, as the peers see it.
+	counters
+
+	mu   sync.Mutex // protects following fields
+	took []time.Duration
+	late []time.Duration
+}
+
+// counters count since the peers started, as the peers see it.
+type counters struct {
 	carried                netcount.Bytes
 	rowsSent, rowsReceived atomic.Int64 // keys in reports
 	calls                  atomic.Int64 // with reports, that the node under test made
 	asksSent, asksReceived atomic.Int64
 	failed                 atomic.Int64 // reports of the peers that failed
-
-	mu   sync.Mutex // protects following fields
-	took []time.Duration
-	late []time.Duration
 }
 
 // listen takes an address for each peer. Close ends what listen and start begin.

@@ -42,48 +42,65 @@ type Config struct {
 
 // Fleet is the hosts of one run. It is not safe for concurrent use.
 type Fleet struct {
-	sc       *scenario.Scenario
-	seed     uint64
-	registry *algorithm.Registry
-	patient  bool // hosts do not report early
-	// elsewhere are the buckets of Config.Elsewhere.
-	elsewhere []limiter.Option
+	settings
 
 	// Now is the time, and Queue what happens next.
 	Now   traffic.Time
 	Queue timeline.Queue
 	Err   error // the first that was found in a place that returns none
 
+	hosts
+	Wire *wire.Wire
+
+	limits
+
+	messages timeline.Store[message]
+	columns
+
+	measure.Tally
+	books  *ledger.Books           // nil unless wanted
+	jobs   *coroutine.Set[Process] // that may wait for the network
+	climbs int32
+}
+
+// settings do not change during a run.
+type settings struct {
+	sc       *scenario.Scenario
+	seed     uint64
+	registry *algorithm.Registry
+	patient  bool // hosts do not report early
+	// elsewhere are the buckets of Config.Elsewhere.
+	elsewhere []limiter.Option
+}
+
+// hosts are those of a run, and the clusters that they are in.
+type hosts struct {
 	Hosts    []*Host // those that limit, then those that only decide
 	ByName   map[string]int
 	branches []branch
 	news     []*rand.Rand // by host
-	Wire     *wire.Wire
+}
 
+// limits are the versions of the limits.
+type limits struct {
 	configs   []*dynamicconfig.Snapshot   // by version
 	configsOf [][]*dynamicconfig.Snapshot // by version and cluster of the tree
 	keys      []string
+	asking    map[*dynamicconfig.Snapshot][]bool // by key: whether hosts may ask its owner
+}
 
-	messages timeline.Store[message]
-	usage    usage.Report
-	grants   usage.Grants
-
-	measure.Tally
-	books  *ledger.Books                      // nil unless wanted
-	asking map[*dynamicconfig.Snapshot][]bool // by key: whether hosts may ask its owner
-	jobs   *coroutine.Set[Process]            // that may wait for the network
-	climbs int32
+// columns are used again for each report.
+type columns struct {
+	usage  usage.Report
+	grants usage.Grants
 }
 
 // New returns the Fleet of a scenario, of which no host has started.
 func New(o Config) (*Fleet, error) {
 	f := &Fleet{
-		sc:       o.Scenario,
-		seed:     o.Seed,
-		patient:  o.Patient,
-		registry: o.Registry,
-		ByName:   make(map[string]int),
-		asking:   make(map[*dynamicconfig.Snapshot][]bool),
+		settings: settings{sc: o.Scenario, seed: o.Seed, patient: o.Patient, registry: o.Registry},
+		hosts:    hosts{ByName: make(map[string]int)},
+		limits:   limits{asking: make(map[*dynamicconfig.Snapshot][]bool)},
 		jobs:     coroutine.New(Process.ended),
 	}
 	for name, buckets := range o.Elsewhere {

@@ -30,25 +30,44 @@ type Host struct {
 	decides bool // owns keys
 	branch  int  // the cluster that it is in
 
-	Up      bool
-	process int32         // number of the process, which tells it from earlier ones
-	born    traffic.Time  // of the process: its clock begins here
-	Slow    time.Duration // added to each answer
+	life
+	Slow time.Duration // added to each answer
 
 	group      *limiter.Group
 	mesh       *mesh.Mesh // nil: no rule says gossip
 	aggregator *aggregator.Aggregator
 	climb      *climb             // what it asks of the cluster above; nil: nothing
 	limiters   []*limiter.Limiter // by key; nil until used
-	ring       *ringpop.Ring
-	known      membersVersion // what ring is made of
-	unreached  []bool         // by host, as it has noticed; nil: none
-	version    int32          // of the membership that it knows
-	config     int32          // version of the limits that it knows
-	asked      []bool         // by key: whether it may ask the owner; nil: of no key
-	interval   time.Duration
-	timeout    time.Duration
+	sight
+	rules
+	rounds
+}
 
+// life is that of the process.
+type life struct {
+	Up      bool
+	process int32        // number of the process, which tells it from earlier ones
+	born    traffic.Time // its clock begins here
+}
+
+// sight is what a host knows of the others.
+type sight struct {
+	ring      *ringpop.Ring
+	known     membersVersion // what ring is made of
+	unreached []bool         // by host, as it has noticed; nil: none
+	version   int32          // of the membership that it knows
+}
+
+// rules are what a host knows of the limits.
+type rules struct {
+	config   int32  // version of the limits that it knows
+	asked    []bool // by key: whether it may ask the owner; nil: of no key
+	interval time.Duration
+	timeout  time.Duration
+}
+
+// rounds are when a host reports.
+type rounds struct {
 	next     traffic.Time // when the interval wants a report
 	planned  traffic.Time // when it is in the queue
 	schedule int32        // of the planned one; others are void

@@ -55,8 +55,8 @@ func (d decoder) scenario(root ast.Node, sc *Scenario, open func(string) (io.Rea
 		"absent":      later("absent"),
 		"owners":      d.Integer("owners", &sc.Owners, 0, MaxHosts),
 		"clusters":    later("clusters"),
-		"network":     func(n ast.Node) { d.network(n, &sc.Network) },
-		"membership":  func(n ast.Node) { d.membership(n, &sc.Membership) },
+		"network":     func(n ast.Node) { network(d, n, &sc.Network) },
+		"membership":  func(n ast.Node) { membership(d, n, &sc.Membership) },
 		"defaults":    nil,
 		"limits":      nil,
 		"traffic":     later("traffic"),
@@ -110,7 +110,7 @@ func (d decoder) scenario(root ast.Node, sc *Scenario, open func(string) (io.Rea
 	}
 }
 
-func (d decoder) network(n ast.Node, net *Network) {
+func network(d decoder, n ast.Node, net *Network) {
 	d.Mapping(n, "network", nodes.Fields{
 		"latency":   d.Duration("latency", &net.Latency, 0, time.Minute),
 		"jitter":    d.Duration("jitter", &net.Jitter, 0, time.Minute),
@@ -121,7 +121,7 @@ func (d decoder) network(n ast.Node, net *Network) {
 	})
 }
 
-func (d decoder) membership(n ast.Node, m *Membership) {
+func membership(d decoder, n ast.Node, m *Membership) {
 	d.Mapping(n, "membership", nodes.Fields{
 		"detect": d.Duration("detect", &m.Detect, 0, time.Hour),
 		"splits": d.Duration("splits", &m.Splits, 0, time.Hour),

@@ -73,7 +73,7 @@ func (d decoder) actions(n ast.Node, sc *Scenario) {
 			"add":       d.perSecond(who+": add", &a.Add),
 			"target":    d.perSecond(who+": target", &a.Target),
 			"away":      d.Span(who+": away", &a.Away, 0, traffic.MaxDuration),
-			"odds":      d.odds(who+": odds", &a.Odds),
+			"odds":      odds(d, who+": odds", &a.Odds),
 			"key":       d.Str(who+": key", &a.Key),
 			"algorithm": d.Str(who+": algorithm", &a.Algorithm),
 			"factor": d.Reader(who+": factor", func(text string) (err error) {
@@ -172,7 +172,7 @@ func actionNames() []string {
 }
 
 // odds are how likely each mishap is, in parts.
-func (d decoder) odds(who string, to *[3]int) func(ast.Node) {
+func odds(d decoder, who string, to *[3]int) func(ast.Node) {
 	return func(n ast.Node) {
 		known := make(nodes.Fields)
 		for i, name := range mishapNames {

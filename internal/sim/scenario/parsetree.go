@@ -74,7 +74,7 @@ func (d decoder) copies(n ast.Node, name string) (of copied, seen map[string]ast
 		"copies":    d.Integer(who+": copies", &of.copies, 1, maxClusters),
 		"hosts":     d.Integer(who+": hosts", &of.hosts, 0, MaxHosts),
 		"owners":    d.Integer(who+": owners", &of.owners, 0, MaxHosts),
-		"algorithm": d.leasing(who+": algorithm", &of.algorithm),
+		"algorithm": leasing(d, who+": algorithm", &of.algorithm),
 	})
 	if of.owners < 0 {
 		of.owners = 0
@@ -142,7 +142,7 @@ func (g *grown) add(name string, of copied, parents []int) {
 }
 
 // leasing is the name of an algorithm that leases.
-func (d decoder) leasing(who string, to *string) func(ast.Node) {
+func leasing(d decoder, who string, to *string) func(ast.Node) {
 	return d.Choice(who, []string{
 		algorithm.NameNone, algorithm.NameStatic, algorithm.NameProportionalShare, algorithm.NameFairShare,
 	}, func(name string) { *to = name })

@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"context"
+	_ "embed" // the description
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -25,6 +26,11 @@ const (
 	DefaultMaxReservations = 1 << 16
 	DefaultSettleWithin    = 10 * time.Minute
 )
+
+// OpenAPI is the description of the API, in JSON, of OpenAPI 3.1.
+//
+//go:embed openapi.json
+var OpenAPI []byte
 
 // Engine is what an API asks: package limiter/engine has it. Implementations are safe
 // for concurrent use.
