@@ -48,6 +48,7 @@ func Import(name string, data []byte) ([]byte, error) {
 		Reference: "quotaservice's documentation",
 		Empty:     "a quotaservice config has namespaces: with a map, or a global_default_bucket",
 		Other:     map[string]string{"rate": "fill_rate", "limit": "fill_rate", "burst": "size", "capacity": "size"},
+		Null:      isJSON(data),
 		MaxFields: maxNames,
 	})
 	var c config

@@ -303,6 +303,26 @@ func TestAConfigMayHaveThousandsOfNames(t *testing.T) {
 	}
 }
 
+// In JSON, a field that is null is one that is not there. A namespace or bucket cannot be null.
+func TestAFieldThatIsNullInJSONIsMissing(t *testing.T) {
+	const missing = `{"namespaces": {"a": {"buckets": {"b": {"fill_rate": 7}}}, "c": {"default_bucket": {}}}}`
+	const null = `{"global_default_bucket": null, "user": null, "namespaces": {
+		"a": {"buckets": {"b": {"size": null, "fill_rate": 7}}, "default_bucket": null, "dynamic_bucket_template": null, "max_dynamic_buckets": null},
+		"c": {"default_bucket": {}, "buckets": null}}}`
+	want, err := Import("f", []byte(missing))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Import("f", []byte(null)); err != nil || string(got) != string(want) {
+		t.Errorf("Import = %s, %v, want %s", got, err, want)
+	}
+	for _, text := range []string{`{"namespaces": {"a": null}}`, `{"namespaces": {"a": {"buckets": {"b": null}}}}`, "namespaces: {a: {default_bucket: null}}"} {
+		if out, err := Import("f", []byte(text)); err == nil || !strings.Contains(err.Error(), "has no value") {
+			t.Errorf("%s: %s, %v", text, out, err)
+		}
+	}
+}
+
 // A config without a mistake becomes limits of which `limits check` says nothing.
 func TestWhatIsImportedHasNoWarnings(t *testing.T) {
 	for _, text := range []string{

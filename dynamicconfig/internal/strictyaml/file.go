@@ -27,6 +27,8 @@ type Dialect struct {
 	Elsewhere map[string]string
 	// Other has, by names that other programs give to fields, the names of the fields here.
 	Other map[string]string
+	// Null: a known field that is null counts as missing, as in JSON.
+	Null bool
 	// MaxFields is how many fields one map may have; 0 is 2000. The parser takes quadratic
 	// time for them: 20,000 take a second or two.
 	MaxFields int

@@ -128,6 +128,7 @@ func (f *File) Mapping(n ast.Node, who string, known []string) (fields []Field, 
 			}
 			f.Add(at, "%s: there is no field %s: %s", who, message.Quote(name), remedy)
 			misspelt = append(misspelt, Field{meant, v.Value})
+		case f.dialect.Null && known != nil && v.Value != nil && v.Value.Type() == ast.NullType:
 		case v.Value == nil || v.Value.Type() == ast.NullType:
 			f.Add(at, "%s: %s has no value: write one, or remove it", who, name)
 			fields = append(fields, Field{name, v.Value})
