@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/admin/api/lasthour"
+	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/internal/recent"
 )
@@ -84,29 +85,79 @@ func (w *Watch) Run(ctx context.Context, out io.Writer, s adminclient.Store, bef
 		if elapsed < watchFrom+time.Second {
 			continue
 		}
-		var d lasthour.DryRun // of the text before: about the keys that the change is about
-		query := url.Values{"since": {(elapsed - watchFrom).Round(time.Second).String()}}
-		if err := s.Ask(ctx, http.MethodPost, "/v1/limits/dry-run?"+query.Encode(), before.Text, &d); err != nil {
+		d, err := rejected(ctx, s, before, elapsed-watchFrom)
+		if err != nil {
 			fmt.Fprintf(out, "%v: %v\n", elapsed.Round(time.Second), err)
 		} else {
 			fmt.Fprintf(out, "%v: %s of %.0f rejected\n", elapsed.Round(time.Second), printable.Part(d.Rejected, d.Offered), d.Offered)
 		}
 		if w.above != "" && d.Offered >= watchLeast && d.Rejected > w.part*d.Offered {
-			return w.back(ctx, s, before, stored, &d)
+			return w.back(ctx, out, s, before, stored, &d)
 		}
 		if elapsed >= w.length {
+			if w.above != "" && err != nil && ctx.Err() == nil { // no step may follow
+				return fmt.Errorf("version %d stays, and what it rejects is not known; to take it back, headgate limits rollback %d: %w", stored.Number, before.Number, err)
+			}
 			fmt.Fprintf(out, "version %d stays\n", stored.Number)
 			return nil
 		}
 	}
 }
 
-// back stores the text of before again.
-func (w *Watch) back(ctx context.Context, s adminclient.Store, before, stored history.Version, d *lasthour.DryRun) error {
+// answered bounds how long a decider may take to answer. It waits 30 s for its members.
+const answered = 40 * time.Second
+
+// rejected is what was rejected lately of the keys that a change of the text before is about.
+func rejected(ctx context.Context, s adminclient.Store, before history.Version, lately time.Duration) (d lasthour.DryRun, err error) {
+	ctx, cancel := context.WithTimeout(ctx, answered)
+	defer cancel()
+	query := url.Values{"since": {lately.Round(time.Second).String()}}
+	return d, s.Ask(ctx, http.MethodPost, "/v1/limits/dry-run?"+query.Encode(), before.Text, &d)
+}
+
+// back stores the text of before again. It goes on trying while the decider, or its database, does
+// not answer: the change does harm meanwhile.
+func (w *Watch) back(ctx context.Context, out io.Writer, s adminclient.Store, before, stored history.Version, d *lasthour.DryRun) error {
 	why := fmt.Sprintf("%s of %.0f were rejected, and %s was the most", printable.Part(d.Rejected, d.Offered), d.Offered, w.above)
-	v, err := s.Append(ctx, history.Change{Base: stored.Number, Text: before.Text, Message: fmt.Sprintf("version %d is taken back: %s", stored.Number, why)})
+	c := history.Change{Base: stored.Number, Text: before.Text, Message: fmt.Sprintf("version %d is taken back: %s", stored.Number, why)}
+	v, err := appended(ctx, s, c)
+	for err != nil && !final(err) {
+		fmt.Fprintf(out, "%s, and version %d is not taken back yet: %v\n", why, stored.Number, err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(watchEvery):
+			v, err = appended(ctx, s, c)
+			continue
+		}
+		break
+	}
 	if err != nil {
 		return fmt.Errorf("%s, but version %d was not taken back: %w", why, stored.Number, err)
 	}
 	return fmt.Errorf("%s: version %d is taken back, and version %d has the limits of version %d", why, stored.Number, v.Number, before.Number)
+}
+
+// appended stores c. The answer to an earlier attempt may have been lost: then c is the newest
+// version already.
+func appended(ctx context.Context, s adminclient.Store, c history.Change) (history.Version, error) {
+	ctx, cancel := context.WithTimeout(ctx, answered)
+	defer cancel()
+	v, err := s.Append(ctx, c)
+	if _, other := errors.AsType[*history.Conflict](err); !other {
+		return v, err
+	}
+	newest, failed := s.Newest(ctx)
+	if failed == nil && newest.Number == c.Base+1 && newest.Message == c.Message {
+		return newest, nil
+	}
+	return v, err
+}
+
+// final reports whether err is an answer that stays the same when the change is sent again.
+func final(err error) bool {
+	if _, ok := errors.AsType[*history.Conflict](err); ok {
+		return true
+	}
+	p, ok := errors.AsType[*reply.Problem](err)
+	return ok && p.Status < http.StatusInternalServerError && p.Status != http.StatusTooManyRequests
 }
