@@ -186,8 +186,8 @@ type Cost struct {
 // AllowAll reports whether all limiters allow their cost now, and takes the tokens of all
 // of them if so. It asks one limiter after the other, in the order of costs: name the
 // narrowest limit first. When one refuses, AllowAll asks no more, and the tokens of those
-// before it go back and do not count as usage, wherever the buckets are. Without costs it is
-// true.
+// before it go back and do not count as usage, wherever the buckets are. So they do if a
+// stage panics. Without costs it is true.
 func AllowAll(ctx context.Context, costs ...Cost) bool {
 	_, refused := TakeAll(ctx, 0, costs...)
 	return refused == nil
@@ -205,19 +205,24 @@ type Refusal struct {
 // caller would wait, as in Decide. TakeAll does not wait itself: the caller waits for the
 // longest Wait of the Decisions.
 func TakeAll(ctx context.Context, longest time.Duration, costs ...Cost) ([]*Estimate, *Refusal) {
-	all := make([]*Estimate, 0, len(costs))
+	all, done := make([]*Estimate, 0, len(costs)), false
+	defer func() {
+		if !done { // one refused, or the code of a stage panicked
+			for _, e := range all {
+				e.Cancel()
+			}
+		}
+	}()
 	for _, c := range costs {
 		if c.Limiter == nil {
 			c.Limiter = new(Limiter) // which refuses everything
 		}
 		e := c.Limiter.Take(ctx, c.N, longest)
 		if !e.OK() {
-			for _, e := range all {
-				e.Cancel()
-			}
 			return nil, &Refusal{e.decision, c}
 		}
 		all = append(all, e)
 	}
+	done = true
 	return all, nil
 }

@@ -238,3 +238,34 @@ func TestWhatAnEventDidNotCostGoesBackOnceWhileOthersTake(t *testing.T) {
 		}
 	})
 }
+
+// A *rate.Limiter whose limit is NaN, which is 0/0 in somebody's arithmetic, allows everything. So
+// does the Limiter made from it, whichever method its caller uses.
+func TestARateLimiterWithoutANumberIsTheSame(t *testing.T) {
+	old := rate.NewLimiter(rate.Limit(math.NaN()), 5)
+	l := limiter.FromRate(old)
+	for range 3 {
+		if !old.AllowN(time.Now(), 4) || !old.ReserveN(time.Now(), 4).OK() || old.WaitN(t.Context(), 4) != nil {
+			t.Fatal("the *rate.Limiter refuses")
+		}
+		if !l.AllowN(time.Now(), 4) {
+			t.Error("AllowN refuses")
+		}
+		if r := l.ReserveN(time.Now(), 4); !r.OK() || r.Delay() != 0 {
+			t.Errorf("ReserveN: %v", r.Delay())
+		}
+		if err := l.WaitN(t.Context(), 4); err != nil {
+			t.Error(err)
+		}
+		if d := l.Decide(t.Context(), 4, time.Second); !d.OK {
+			t.Errorf("Decide: %+v", d)
+		}
+		e := l.Take(t.Context(), 4, 0)
+		if e.Settle(2); !e.OK() {
+			t.Errorf("Take: %+v", e.Decision())
+		}
+	}
+	if l.AllowN(time.Now(), 6) || l.ReserveN(time.Now(), 6).OK() {
+		t.Error("more than the burst is allowed")
+	}
+}

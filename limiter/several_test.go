@@ -141,3 +141,26 @@ func TestARefusalOfSeveralLimitsTakesNothing(t *testing.T) {
 		})
 	})
 }
+
+// broken is a stage whose code panics.
+type broken struct{ stage.Stage }
+
+func (broken) Take(context.Context, stage.Request) (stage.Verdict, stage.Receipt) { panic("a defect") }
+
+// Servers recover from the panic of a handler, and go on.
+func TestAPanicTakesNothingOfSeveralLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := limiter.NewBucket(1, 10)
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic is lost")
+				}
+			}()
+			limiter.AllowAll(t.Context(), limiter.Cost{Limiter: first.Limiter(), N: 6}, limiter.Cost{Limiter: limiter.FromStage(broken{}), N: 1})
+		}()
+		if left := first.Tokens(); left != 10 {
+			t.Errorf("%v of 10 tokens are left", left)
+		}
+	})
+}

@@ -66,7 +66,7 @@ func (f Stage) refuse(t time.Time, r stage.Request) stage.Verdict {
 // wait is how long it takes until there are n tokens, rounded as l rounds it.
 func (f Stage) wait(t time.Time, n int64) time.Duration {
 	short := float64(n) - f.tokens(t)
-	if short <= 0 {
+	if !(short > 0) { // NaN too, with which l allows everything
 		return 0
 	}
 	ns := short / max(float64(f.l.Limit()), 0) * float64(time.Second)
