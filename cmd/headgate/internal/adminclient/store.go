@@ -107,3 +107,13 @@ func problem(err error, base int64) error {
 	}
 	return err
 }
+
+// Final reports whether err is the decider's answer to a change, which stays the same when the
+// change is sent again.
+func Final(err error) bool {
+	if _, ok := errors.AsType[*history.Conflict](err); ok {
+		return true
+	}
+	p, ok := errors.AsType[*reply.Problem](err)
+	return ok && p.Status < http.StatusInternalServerError && p.Status != http.StatusTooManyRequests
+}

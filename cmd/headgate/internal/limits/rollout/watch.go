@@ -18,7 +18,6 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/admin/api/lasthour"
-	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/internal/recent"
 )
@@ -121,7 +120,7 @@ func (w *Watch) back(ctx context.Context, out io.Writer, s adminclient.Store, be
 	why := fmt.Sprintf("%s of %.0f were rejected, and %s was the most", printable.Part(d.Rejected, d.Offered), d.Offered, w.above)
 	c := history.Change{Base: stored.Number, Text: before.Text, Message: fmt.Sprintf("version %d is taken back: %s", stored.Number, why)}
 	v, err := appended(ctx, s, c)
-	for err != nil && !final(err) {
+	for err != nil && !adminclient.Final(err) {
 		fmt.Fprintf(out, "%s, and version %d is not taken back yet: %v\n", why, stored.Number, err)
 		select {
 		case <-ctx.Done():
@@ -151,13 +150,4 @@ func appended(ctx context.Context, s adminclient.Store, c history.Change) (histo
 		return newest, nil
 	}
 	return v, err
-}
-
-// final reports whether err is an answer that stays the same when the change is sent again.
-func final(err error) bool {
-	if _, ok := errors.AsType[*history.Conflict](err); ok {
-		return true
-	}
-	p, ok := errors.AsType[*reply.Problem](err)
-	return ok && p.Status < http.StatusInternalServerError && p.Status != http.StatusTooManyRequests
 }
