@@ -5,6 +5,7 @@ package headgate_test
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +43,24 @@ func TestStartRefusesAMemberThatNobodyCanCall(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), `member "`+address+`" is not `) || !strings.Contains(err.Error(), "write it as in 10.0.0.7:7933") {
 			t.Errorf("%q: %v", address, err)
 		}
+	}
+}
+
+// listed are members of the service's own, whose list does not change.
+type listed []ringpop.Host
+
+func (l listed) Watch(ctx context.Context, update func(hosts []ringpop.Host)) error {
+	update(slices.Clone(l))
+	<-ctx.Done()
+	return nil
+}
+
+// Start does not wait for another list, which may never come.
+func TestStartRefusesAListWithAMemberThatStandsTwice(t *testing.T) {
+	own := ringpop.Host{Address: "127.0.0.1:7933"}
+	_, err := startAlone(t, listed{own, own}, slog.DiscardHandler)
+	if err == nil || !strings.Contains(err.Error(), `host "127.0.0.1:7933" is listed more than once: list each address once`) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -232,8 +232,8 @@ func WithEdgeCounts(c EdgeCounts) Option { return func(o *options) { o.counts = 
 // All hosts of a cluster must have the same number.
 func WithPoints(points int) Option {
 	return func(o *options) {
-		if points < 0 || points > ringpop.MaxTotalPoints {
-			o.fail("headgate: WithPoints: a host has %d points: use 1 to %d, or 0 for the default", points, ringpop.MaxTotalPoints)
+		if points < 0 || points > ringpop.MaxPoints {
+			o.fail("headgate: WithPoints: a host has %d points: use 1 to %d, or 0 for the default", points, ringpop.MaxPoints)
 		}
 		o.points = points
 	}

@@ -73,9 +73,9 @@ func await(ctx context.Context, listened <-chan struct{}) error {
 // Start begins to serve other hosts, and starts the loops. It returns when the
 // first list of members is there, because until then a host would take itself
 // for the only one. It returns an error when ctx ends before that, or when an address in the
-// list is not host:port. After an error, nothing runs. If the transport could not start, as when
-// the address is in use, Start may be called again. Otherwise a Node starts once: later calls
-// return ErrStarted, after a Stop too.
+// list is not host:port or stands twice. After an error, nothing runs. If the transport could not
+// start, as when the address is in use, Start may be called again. Otherwise a Node starts once:
+// later calls return ErrStarted, after a Stop too.
 func (n *Node) Start(ctx context.Context) error {
 	if err := n.mu.lock(ctx); err != nil {
 		return err
@@ -172,7 +172,7 @@ func (n *Node) joinLocked(ctx, running context.Context) error {
 }
 
 // counted is the members of a Node, which first counts those that are missing. It refuses
-// lists with an address that hosts cannot call.
+// lists with an address that hosts cannot call, or that stands twice.
 type counted struct {
 	*Node
 	refuse func(error)
@@ -187,6 +187,10 @@ func (c counted) Watch(ctx context.Context, update func(hosts []ringpop.Host)) e
 				c.refuse(err)
 				return
 			}
+		}
+		if err := ringpop.Validate(hosts); err != nil {
+			c.refuse(err)
+			return
 		}
 		if split == nil {
 			update(hosts)

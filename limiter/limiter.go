@@ -86,8 +86,10 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 //   - if no wait is known to help (ErrFailed, ErrDropped), or if the key has no limiter
 //     (ErrUnmatched, ErrTooManyKeys, ErrInvalidKey) or slots (ErrInFlight).
 //
-// When ctx ends, WaitN returns ctx's error. After an error no tokens are taken. WaitN
-// returns nil as soon as the rules let everything of the key through, as a bypass does.
+// When ctx ends, WaitN returns ctx's error. After an error no tokens are taken, but for those
+// on top of which later callers have reserved already: as with *rate.Limiter, these callers wait
+// for as long as they were told. WaitN returns nil as soon as the rules let everything of the key
+// through, as a bypass does.
 //
 // Burst is this host's part of the burst. An n above it fails although the burst of
 // the whole limit may be enough, except under Auto and exact: they ask the key's owner.
