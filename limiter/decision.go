@@ -4,8 +4,9 @@ package limiter
 
 import (
 	"context"
+	"fmt"
 	"math"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -120,11 +121,14 @@ func newDecision(k *keys.Key, now stage.Instant, v stage.Verdict) Decision {
 // Estimate is safe for concurrent use. The zero Estimate is not OK.
 type Estimate struct {
 	decision Decision
-
-	mu    sync.Mutex // protects following fields
-	taken taken
-	over  bool // it was settled or cancelled
+	taken    taken
+	over     atomic.Int32 // settled or cancelled; 0 before
 }
+
+const (
+	settled = iota + 1
+	cancelled
+)
 
 // Take decides as Decide does, and takes n tokens, the expected cost, if the event
 // may happen. If the event costs less, Settle gives the difference back. If the
@@ -134,7 +138,7 @@ func (l *Limiter) Take(ctx context.Context, n int, longest time.Duration) *Estim
 }
 
 func newEstimate(t taken) *Estimate {
-	return &Estimate{decision: newDecision(t.of, t.at, t.Verdict), taken: t, over: !t.OK()}
+	return &Estimate{decision: newDecision(t.of, t.at, t.Verdict), taken: t}
 }
 
 // OK reports whether the event may happen, after Decision's Wait.
@@ -146,14 +150,16 @@ func (e *Estimate) Decision() Decision { return e.decision }
 // Wait waits until the event may happen: for as long as Decision says, or until the rules
 // let everything of the key through, as a bypass does. When ctx ends before, Wait cancels
 // the Estimate, and returns ctx's error. If the event may not happen at all, Wait returns why
-// at once, as WaitN does.
+// at once, as WaitN does. If the Estimate has been cancelled by then, the error is context.Canceled.
 func (e *Estimate) Wait(ctx context.Context) error {
 	if err := e.taken.err(ctx, stage.Forever); err != nil {
 		return err
 	}
 	now, err := e.taken.await(ctx)
 	if err != nil {
-		e.settle(now, 0)
+		e.end(now, cancelled, 0)
+	} else if e.over.Load() == cancelled {
+		err = fmt.Errorf("limiter: wait for %s, which was cancelled: %w", &e.taken, context.Canceled)
 	}
 	return err
 }
@@ -162,17 +168,14 @@ func (e *Estimate) Wait(ctx context.Context) error {
 // 0. Only the first call of Settle or Cancel does anything.
 func (e *Estimate) Settle(actual int) { e.settle(stage.Now(), int64(actual)) }
 
+func (e *Estimate) settle(now stage.Instant, actual int64) { e.end(now, settled, actual) }
+
 // Cancel says that the event did not happen: all is given back, and nothing is
 // counted as usage.
-func (e *Estimate) Cancel() { e.settle(stage.Now(), 0) }
+func (e *Estimate) Cancel() { e.end(stage.Now(), cancelled, 0) }
 
-func (e *Estimate) settle(now stage.Instant, actual int64) {
-	e.mu.Lock()
-	over := e.over
-	e.over = true
-	e.mu.Unlock()
-
-	if !over {
+func (e *Estimate) end(now stage.Instant, over int32, actual int64) {
+	if e.over.CompareAndSwap(0, over) {
 		e.taken.settle(now, actual)
 	}
 }

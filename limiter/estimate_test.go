@@ -3,6 +3,7 @@
 package limiter
 
 import (
+	"context"
 	"errors"
 	"math"
 	"sync"
@@ -131,4 +132,30 @@ func TestSettleInParallel(t *testing.T) {
 	if got := keyOf(k).Level(0).Tokens; got < 800-1e-6 || got > 1000 || math.Mod(got+1e-6, 2) > 1e-3 {
 		t.Errorf("%v tokens are left", got)
 	}
+}
+
+// A caller whose Estimate another goroutine cancels meanwhile has no tokens, and Wait says so. After Settle, the
+// event has happened.
+func TestAWaitForWhatWasCancelledIsAnError(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, tc := range []struct {
+			name string
+			end  func(*Estimate)
+			want error
+		}{
+			{"cancelled", (*Estimate).Cancel, context.Canceled},
+			{"settled", func(e *Estimate) { e.Settle(0) }, nil},
+			{"settled, then cancelled", func(e *Estimate) { e.Settle(1); e.Cancel() }, nil},
+		} {
+			b := NewBucket(1, 1)
+			b.Allow()
+			e, waited := b.Take(t.Context(), 1, time.Second), make(chan error)
+			go func() { waited <- e.Wait(t.Context()) }()
+			synctest.Wait()
+			tc.end(e)
+			if err := <-waited; !errors.Is(err, tc.want) || e.Decision().Wait != time.Second {
+				t.Errorf("%s: %v, for %+v", tc.name, err, e.Decision())
+			}
+		}
+	})
 }
