@@ -79,12 +79,17 @@ func (s *sums) want(row *row, wants float64) {
 	}
 }
 
-// unwant takes the demand of row's host out of the sums.
+// unwant takes the demand of row's host out of the sums. While a host wants so much that the
+// sum is not exact, the sum may lose what the others want. It is never less than nothing:
+// else the rates of hosts would be.
 func (s *sums) unwant(row *row) {
 	if row.wants > 0 {
-		s.wants -= float64(row.wants)
+		s.wants = upper(s.wants-float64(row.wants), 0)
 		s.users--
 		row.wants = 0
+		if s.users == 0 {
+			s.wants = 0
+		}
 	}
 }
 
