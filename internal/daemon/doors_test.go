@@ -203,6 +203,25 @@ func TestCallsAtTheUnixSocketAreDrained(t *testing.T) {
 	}
 }
 
+// A daemon that ends leaves the socket of another daemon that has taken its place.
+func TestADaemonRemovesOnlyItsOwnSocket(t *testing.T) {
+	c, another := config(t), config(t)
+	c.Unix = socket(t)
+	another.Unix = c.Unix
+	old, err := Start(t.Context(), c, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	removed := os.Remove(c.Unix)
+	start(t, another)
+	if err := errors.Join(removed, old.Stop(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := post(t, httpTo(t, "unix", c.Unix), `{"key": "k"}`); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
 func TestStaleSocketsAreReplaced(t *testing.T) {
 	c := config(t)
 	c.Unix, c.UnixMode = socket(t), 0o600

@@ -258,6 +258,26 @@ func TestOneRule(t *testing.T) {
 	}
 }
 
+// The fields of a rule are what each reader of JSON takes them for, and a number is stored as it
+// was written.
+func TestFieldsOfARuleAreReadInOneWay(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)
+	for body, says := range map[string]string{
+		`{"limit": "70/s", "limit": "80/s"}`:      `there twice`,
+		`{"limit": "70/s"} {"limit": "80/s"}`:     `send fields`,
+		`{"limit": "70/s"} and more`:              `send fields`,
+		`{"limit": "70/s"`:                        `send fields`,
+		`{"limit": "70/s", "l\u0069mit": "80/s"}`: `there twice`,
+		`null`: `send fields`,
+		`{}`:   `send fields`,
+		``:     `send fields`,
+	} {
+		s.must(t, 400, says, "PUT", "/v1/limits/rule?key=billing:*&message=x", body, "If-Match", `"1"`)
+	}
+	s.must(t, 201, `2000000`, "PUT", "/v1/limits/rule?key=billing:*&message=x", `{"max_keys": 2000000}`+"\n", "If-Match", `"1"`)
+}
+
 // A rule that changes its algorithm goes from mode to mode, as the counts allow.
 func TestAMigrationIsJudged(t *testing.T) {
 	s := start(t, rights)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -33,10 +34,38 @@ func ListenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listene
 	if err != nil {
 		return nil, fmt.Errorf("daemon: listen at a Unix socket: %w", err)
 	}
-	if err := os.Chmod(path, mode); err != nil {
-		return nil, errors.Join(fmt.Errorf("daemon: let programs connect: %w", err), l.Close())
+	if unix, ok := l.(*net.UnixListener); ok {
+		unix.SetUnlinkOnClose(false) // it would remove what another process has put there
 	}
-	return l, nil
+	own, err := os.Lstat(path)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("daemon: look at the Unix socket: %w", err), l.Close())
+	}
+	at := &unixListener{Listener: l, path: path, own: own}
+	if err := os.Chmod(path, mode); err != nil {
+		return nil, errors.Join(fmt.Errorf("daemon: let programs connect: %w", err), at.Close())
+	}
+	return at, nil
+}
+
+// unixListener removes its own socket when it is closed, and not one that another process has put
+// at the same path.
+type unixListener struct {
+	net.Listener
+
+	path string
+	own  fs.FileInfo
+	once sync.Once // a later file may have the number that own had, once the listener is closed
+}
+
+// Close implements net.Listener.
+func (l *unixListener) Close() error {
+	l.once.Do(func() {
+		if there, err := os.Lstat(l.path); err == nil && os.SameFile(there, l.own) {
+			_ = os.Remove(l.path) // what stays is removed by who listens there next
+		}
+	})
+	return l.Listener.Close()
 }
 
 // removeStale removes a socket that nobody listens at.

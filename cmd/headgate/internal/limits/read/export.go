@@ -13,6 +13,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/internal/printable"
 )
 
 func newExport() *cobra.Command {
@@ -33,7 +34,7 @@ is. Change the file, and give it to headgate limits apply, with the version as -
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s, by %s at %s\n", v.Name(), v.Author, v.Time.Format(time.RFC3339))
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s, by %s at %s\n", v.Name(), printable.Text(v.Author), v.Time.Format(time.RFC3339))
 				if to != "" {
 					return limitsfile.WriteNew(to, []byte(v.Text))
 				}

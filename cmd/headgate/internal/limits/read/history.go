@@ -16,6 +16,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/internal/printable"
 )
 
 func newHistory() *cobra.Command {
@@ -61,10 +62,11 @@ func historyTable(w io.Writer, versions []history.Version) error {
 	fmt.Fprintln(t, "VERSION\tTIME\tAUTHOR\tLIMITS\tMESSAGE")
 	for _, v := range versions {
 		first, more, _ := strings.Cut(v.Message, "\n")
+		first = printable.Text(first)
 		if more != "" {
 			first += " …"
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", v.Number, v.Time.Format(time.RFC3339), v.Author, v.Fingerprint, first)
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", v.Number, v.Time.Format(time.RFC3339), printable.Text(v.Author), v.Fingerprint, first)
 	}
 	return t.Flush()
 }

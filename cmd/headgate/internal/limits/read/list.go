@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/printable"
 )
 
 func newList() *cobra.Command {
@@ -90,7 +91,7 @@ func rulesTable(w io.Writer, rules []dynamicconfig.Rule) error {
 	for i := range rules {
 		r := &rules[i]
 		f := maps.Collect(r.Fields())
-		fmt.Fprintf(t, "%s\t%v\t%s\t%s\t%v\t%v\n", r.Key, f["limit"], shownOr(f["burst"], "-"), algorithmOf(r), shownOr(f["enforce"], "100%"), f["fallback"])
+		fmt.Fprintf(t, "%s\t%v\t%s\t%s\t%v\t%v\n", printable.Text(r.Key), f["limit"], shownOr(f["burst"], "-"), algorithmOf(r), shownOr(f["enforce"], "100%"), f["fallback"])
 	}
 	return t.Flush()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/printable"
 )
 
 func newOverrides() *cobra.Command {
@@ -80,7 +81,7 @@ func overridesTable(w io.Writer, lines []overrideLine, now time.Time) error {
 		} else if l.Because != "" {
 			state = "changes nothing: " + l.Because
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", cmp.Or(l.Key, "(all rules)"), l.Limit, l.Until.Format(time.RFC3339), l.Author, state, l.Reason)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", printable.Text(cmp.Or(l.Key, "(all rules)")), l.Limit, l.Until.Format(time.RFC3339), printable.Text(l.Author), state, printable.Text(l.Reason))
 	}
 	return t.Flush()
 }
