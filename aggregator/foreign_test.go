@@ -414,3 +414,41 @@ func TestAWeigherThatEndsItsGoroutineLeavesNothingInMemory(t *testing.T) {
 		}
 	}
 }
+
+// A weigher that divides by zero makes an infinite part. The other hosts are not granted a part of 0
+// for that: they keep what they have, and the log says whose defect it is.
+func TestAnInfinitePartTakesNothingFromOtherHosts(t *testing.T) {
+	for name, parts := range map[string][2]float64{
+		"one part is infinite": {math.Inf(1), 50},
+		"the sum is infinite":  {math.MaxFloat64, math.MaxFloat64},
+	} {
+		for _, on := range []string{algorithm.AccountPool, algorithm.AccountAverage, algorithm.AccountClaims} {
+			mine := algorithm.Pair(on, "mine")
+			var log bytes.Buffer
+			a, err := New(registryWith(t, "mine", func(_ float64, demands []algorithm.Demand, made []float64) {
+				for i, d := range demands {
+					made[i] = parts[0]
+					if d.Host == "b" {
+						made[i] = parts[1]
+					}
+				}
+			}), snapshot(t, cadence, dynamicconfig.Rule{Key: "k", Limit: 100, Algorithm: mine, Lease: time.Minute, Learning: dynamicconfig.None}),
+				WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a.Moved(-time.Hour) // so it has nothing to learn
+			for i := range 5 {
+				now := time.Duration(i) * cadence.UpdateInterval
+				for _, host := range []string{"a", "b"} {
+					if g := step(t, a, now, host, reportOf(mine, 10, 10, time.Second, "k")); i > 0 && g.Lease[0] > 0 {
+						t.Errorf("%s, %s: host %s is granted %v of the limit", on, name, host, g.Weight[0])
+					}
+				}
+			}
+			if lines := strings.Count(log.String(), "an algorithm failed"); lines != 1 {
+				t.Errorf("%s, %s: %d lines in the log, want one:\n%s", on, name, lines, &log)
+			}
+		}
+	}
+}

@@ -4,6 +4,7 @@ package account
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
@@ -92,6 +93,9 @@ func (k *Kept) Divide(now time.Duration, capacity float64) {
 	}
 	for _, part := range parts {
 		all += max(part, 0) // a host with less than nothing leaves no more for others
+	}
+	if math.IsInf(all, 1) { // the other hosts would have 0 of it: now no host has a part
+		all = math.NaN()
 	}
 	k.parts = make(map[uint32]float64, len(hosts))
 	for i, host := range hosts {
