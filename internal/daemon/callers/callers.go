@@ -34,8 +34,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"reflect"
+	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -86,7 +87,7 @@ type section struct {
 	Name         string   `yaml:"name"`
 	Certificates []string `yaml:"certificates"`
 	Tokens       []string `yaml:"tokens"`
-	UIDs         []uint32 `yaml:"uids"`
+	UIDs         []any    `yaml:"uids"`
 	Rights       rights   `yaml:",inline"`
 }
 
@@ -138,12 +139,17 @@ func read(text []byte) (f file, err error) {
 			err = fmt.Errorf("the policy is not YAML that can be read (%v): compare it with the examples in docs/security.md", r)
 		}
 	}()
-	err = yaml.NewDecoder(bytes.NewReader(text), yaml.Strict()).Decode(&f)
+	in := yaml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))), yaml.Strict())
+	err = in.Decode(&f)
+	if errors.Is(err, io.EOF) {
+		return f, errors.New("the file is empty: name callers, as in the examples in docs/security.md")
+	}
+	var more any
+	if err == nil && (!errors.Is(in.Decode(&more), io.EOF) || more != nil) {
+		return f, errors.New("there is a second document, after a line with ---: put all callers into the first one")
+	}
 	if wrong, ok := errors.AsType[yaml.Error](err); ok && wrong.GetToken() != nil {
 		at, says := wrong.GetToken().Position, plain.Replace(wrong.GetMessage())
-		if kind, ok := errors.AsType[*yaml.TypeError](err); ok && kind.DstType != nil && kind.DstType.Kind() == reflect.Uint32 {
-			says = "a number is expected here"
-		}
 		err = fmt.Errorf("line %d, column %d: %s: %s", at.Line, at.Column, says, remedy(err, wrong.GetMessage()))
 	}
 	return f, err
@@ -179,6 +185,9 @@ func (p *Policy) add(s section) error {
 		return errors.New("nobody can prove to be it: give it certificates, tokens or uids")
 	}
 	for _, name := range s.Certificates {
+		if name == "" {
+			return errors.New("one of its certificates has no name: write the name, or remove the entry")
+		}
 		if err := own(p.certificates, name, c, "the certificate "+name); err != nil {
 			return err
 		}
@@ -192,7 +201,11 @@ func (p *Policy) add(s section) error {
 			return err
 		}
 	}
-	for _, uid := range s.UIDs {
+	for _, given := range s.UIDs {
+		uid, err := parseUID(given)
+		if err != nil {
+			return err
+		}
 		if err := own(p.uids, uid, c, fmt.Sprint("uid ", uid)); err != nil {
 			return err
 		}
@@ -240,6 +253,18 @@ func parseHash(text string) (sum [sha256.Size]byte, err error) {
 		return sum, errors.New("a token is written as sha256: and 64 hexadecimal digits, so that the file does not have the token itself: headgate token makes both")
 	}
 	return [sha256.Size]byte(raw), nil
+}
+
+// parseUID is a user of this machine, whose number is given in YAML. An entry without a value is
+// not root, and a fraction is nobody.
+func parseUID(given any) (uint32, error) {
+	switch given.(type) {
+	case uint64, string:
+		if uid, err := strconv.ParseUint(fmt.Sprint(given), 10, 32); err == nil {
+			return uint32(uid), nil
+		}
+	}
+	return 0, fmt.Errorf("uids: %.40v is no user: write the number that id -u prints", given)
 }
 
 // Who is the caller that shows proof. A token counts before a certificate, and a

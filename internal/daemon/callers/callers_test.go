@@ -119,13 +119,22 @@ func TestMistakesInAPolicy(t *testing.T) {
 		"caller: []":                                            "caller",
 		"callers: [{name: a, uids: [-1]}]":                      "",
 		"callers:\n  - {name: a, use: llm}":                     "line 2, column 20: text was used where list is expected: compare it",
-		"callers: [{name: a, uids: [root]}]":                    "a number is expected here",
-		"callers: [{name: a, token: [x]}]":                      `unknown field "token": did you mean tokens?`,
-		"users: [{name: a}]":                                    `unknown field "users": did you mean callers?`,
-		"callers: [{name: a, allow: ['*']}]":                    `unknown field "allow": did you mean use?`,
-		"callers: [{name: a, colour: red}]":                     `unknown field "colour": compare it with the examples`,
-		"callers:\n  - {name: a, uids: [1], use: [login:*]}":    "look for wrong indentation, or for a value with any of : * [ ] { } # that needs quotes",
-		"anyone: {use: ['*'], use: ['*']}":                      "use",
+		"callers: [{name: a, uids: [root]}]":                    "uids: root is no user: write the number that id -u prints",
+		"callers: [{name: a, uids: [~]}]":                       "is no user",
+		"callers: [{name: a, uids: [1.5]}]":                     "is no user",
+		"callers: [{name: a, uids: [true]}]":                    "is no user",
+		"callers: [{name: a, uids: [4294967296]}]":              "is no user",
+		"callers: [{name: a, certificates: [~]}]":               "has no name",
+		"":           "the file is empty",
+		"# nobody\n": "the file is empty",
+		"callers: []\n---\ncallers: [{name: a, uids: [1]}]\n": "second document",
+		"callers: []\n---\n}":                                "second document",
+		"callers: [{name: a, token: [x]}]":                   `unknown field "token": did you mean tokens?`,
+		"users: [{name: a}]":                                 `unknown field "users": did you mean callers?`,
+		"callers: [{name: a, allow: ['*']}]":                 `unknown field "allow": did you mean use?`,
+		"callers: [{name: a, colour: red}]":                  `unknown field "colour": compare it with the examples`,
+		"callers:\n  - {name: a, uids: [1], use: [login:*]}": "look for wrong indentation, or for a value with any of : * [ ] { } # that needs quotes",
+		"anyone: {use: ['*'], use: ['*']}":                   "use",
 	} {
 		if p, err := Parse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", text, p, err)
@@ -135,6 +144,26 @@ func TestMistakesInAPolicy(t *testing.T) {
 
 // unreadable is a text at which the YAML library panics.
 const unreadable = "callers:\n  - A: [0]\n    uids: 0]\n    use: !00\n000000000000000000000000"
+
+// Editors of other systems write a mark at the beginning, and ends of lines of two characters.
+func TestAPolicyIsReadAsOtherSystemsWriteIt(t *testing.T) {
+	for _, text := range []string{
+		"\ufeffcallers: [{name: a, uids: [7]}]\n",
+		"---\r\n# ours\r\ncallers:\r\n  - name: a # us\r\n    uids: [7]\r\n",
+		"callers: [{name: a, uids: ['7']}]\n---\n",
+		"callers: [{name: a, uids: [7]}]\n...\n",
+	} {
+		seven := uint32(7)
+		p, err := Parse([]byte(text))
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if c, err := p.Who(Proof{UID: &seven}); err != nil || c.Name() != "a" {
+			t.Errorf("%q: %q, %v", text, c.Name(), err)
+		}
+	}
+}
 
 func TestATextThatBreaksTheParserIsRefused(t *testing.T) {
 	if _, err := Parse([]byte(unreadable)); err == nil || !strings.Contains(err.Error(), "not YAML that can be read") {

@@ -16,9 +16,11 @@ package certs
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/headgate/headgate/internal/daemon/follow"
@@ -76,17 +78,44 @@ func Open(files Files, log *slog.Logger) (*Certificates, error) {
 }
 
 func parse(texts []string) (m material, err error) {
-	if m.own, err = tls.X509KeyPair([]byte(texts[0]), []byte(texts[1])); err == nil && len(texts) > 2 {
+	if m.own, err = tls.X509KeyPair([]byte(texts[0]), []byte(texts[1])); err != nil {
+		return m, err
+	}
+	for i, raw := range m.own.Certificate[1:] { // the first one was read
+		if _, err := x509.ParseCertificate(raw); err != nil {
+			return m, fmt.Errorf("certificate %d of the file is broken, which leads to the authority: %w", i+2, err)
+		}
+	}
+	if len(texts) > 2 {
 		m.authorities, err = Authorities(texts[2])
 	}
 	return m, err
 }
 
-// Authorities are those in a file of certificates, in PEM.
+// Authorities are those in a file of certificates, in PEM. It refuses a file with a broken one: of
+// the authority that it lacks, everybody would be refused.
 func Authorities(text string) (*x509.CertPool, error) {
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM([]byte(text)) {
+	pool, n := x509.NewCertPool(), 0
+	for rest := []byte(text); ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		n++
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("certificate %d of a file of authorities is broken: write it anew, or remove it: %w", n, err)
+		}
+		pool.AddCert(c)
+	}
+	switch begun := strings.Count(text, "-----BEGIN CERTIFICATE-----"); {
+	case n == 0:
 		return nil, errors.New("a file of authorities has no certificate")
+	case n < begun:
+		return nil, fmt.Errorf("%d of the %d certificates of a file of authorities cannot be read: is it complete?", begun-n, begun)
 	}
 	return pool, nil
 }

@@ -41,3 +41,34 @@ func TestACertificateIsGoodForATime(t *testing.T) {
 		}
 	}
 }
+
+// One broken certificate in a file takes no authority away from the programs of the others, and no
+// chain from the daemon's own certificate: the file is refused, and the last good one stays.
+func TestAFileWithABrokenCertificateIsRefused(t *testing.T) {
+	one, two := certtest.New(t), certtest.New(t)
+	cert, key := certtest.Encode(t, one.Issue(t, "daemon"))
+	const garbage = "-----BEGIN CERTIFICATE-----\nbm90IG9uZQ==\n-----END CERTIFICATE-----\n"
+	half := two.PEM()[:len(two.PEM())/2]
+	for what, file := range map[string]struct{ cert, authorities, says string }{
+		"both authorities":               {cert, one.PEM() + two.PEM(), ""},
+		"words around them":              {cert, "# ours\n" + one.PEM() + "\n# theirs\n" + two.PEM() + "\n", ""},
+		"a broken authority":             {cert, one.PEM() + garbage + two.PEM(), "certificate 2"},
+		"half an authority at the end":   {cert, one.PEM() + half, "1 of the 2"},
+		"half an authority in the front": {cert, half + "\n" + one.PEM(), "1 of the 2"},
+		"no authority":                   {cert, key, "has no certificate"},
+		"a chain":                        {cert + one.PEM(), one.PEM(), ""},
+		"a broken chain":                 {cert + garbage, one.PEM(), "certificate 2"},
+	} {
+		dir := t.TempDir()
+		files := certs.Files{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), CA: filepath.Join(dir, "ca.pem")}
+		for path, text := range map[string]string{files.Cert: file.cert, files.Key: key, files.CA: file.authorities} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := certs.Open(files, slog.New(slog.DiscardHandler))
+		if (err == nil) != (file.says == "") || err != nil && !strings.Contains(err.Error(), file.says) {
+			t.Errorf("%s: %v, want %q", what, err, file.says)
+		}
+	}
+}
