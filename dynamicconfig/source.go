@@ -8,7 +8,8 @@ import "context"
 // sql/postgresql and etcd have one each; a service with a dynamic config of its own writes
 // another.
 //
-// Implementations are safe for concurrent use.
+// Implementations are safe for concurrent use. Each user, such as a Node, has a Source of its own:
+// of two that share one, each may miss a change that the other has loaded.
 type Source interface {
 	// Load returns the present configuration. A missing one is an error, and so is
 	// a ctx that has ended.
