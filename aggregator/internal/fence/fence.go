@@ -5,6 +5,7 @@
 package fence
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -13,7 +14,8 @@ const (
 	// formerFor is for how long a host that is off the ring may still hand keys over: it
 	// is off the ring when it leaves, and its last messages may come after that.
 	formerFor = 30 * time.Second
-	// maxFormer bounds how many earlier rings are remembered.
+	// maxFormer bounds how many earlier rings are remembered. Of more, the oldest and the
+	// latest are: when many hosts leave together, all of them are on the oldest one.
 	maxFormer = 8
 )
 
@@ -40,9 +42,12 @@ func (f *Fence) Move(now time.Duration, member func(host string) bool) {
 		if i == 0 {
 			e.ended = now
 		}
-		if now-e.ended <= formerFor && len(rings) <= maxFormer {
+		if now-e.ended <= formerFor {
 			rings = append(rings, e)
 		}
+	}
+	if len(rings) > maxFormer+1 {
+		rings = slices.Delete(rings, maxFormer, len(rings)-1)
 	}
 	f.rings.Store(&rings)
 }

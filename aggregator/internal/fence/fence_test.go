@@ -46,3 +46,27 @@ func TestWhoWasAMemberLatelyMayHandOver(t *testing.T) {
 		t.Errorf("%d rings are remembered", n)
 	}
 }
+
+// A cluster of 60 is made one of 10: 50 hosts leave within seconds of each other, and each change of
+// the ring has one host fewer. The first one that left may still hand its keys over.
+func TestHostsThatLeaveTogetherMayAllHandOver(t *testing.T) {
+	hosts := make([]string, 60)
+	for i := range hosts {
+		hosts[i] = fmt.Sprint("host-", i)
+	}
+	var f Fence
+	now := time.Hour
+	f.Move(0, among(hosts...))
+	for left := 1; left <= 50; left++ {
+		now += 20 * time.Millisecond
+		f.Move(now, among(hosts[left:]...))
+	}
+	for _, host := range hosts {
+		if !f.Admits(now+2*time.Second, host) {
+			t.Errorf("%s may not hand over what it owned a moment ago", host)
+		}
+	}
+	if f.Admits(now, "stranger") {
+		t.Error("a stranger may hand over")
+	}
+}
