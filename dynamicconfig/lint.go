@@ -27,7 +27,7 @@ func (s *Snapshot) Warnings() []*Error {
 		p := strictyaml.Problems{Text: part.origin.text}
 		for i, r := range part.content.Rules {
 			if text, ok := hidden[first+i]; ok && text != r.Key { // of two rules with one key, Parse says more
-				p.Add(part.content.Places[i], "rule %s is never used: %s stands before it and matches all of its keys: put it before that", message.Quote(r.Key), message.Quote(text))
+				p.Add(part.content.Places[i], "rule %[1]s is never used: %[2]s stands before it and matches all of its keys: move %[1]s above %[2]s, or remove it", message.Quote(r.Key), message.Quote(text))
 			}
 			if strange := glob.Strange(r.Key); strange != "" {
 				p.Add(part.content.Places[i], "rule %s: key: %s", message.Quote(r.Key), strange)

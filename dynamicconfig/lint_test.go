@@ -79,7 +79,7 @@ func TestWarningsNameGlobsThatAreNeverUsed(t *testing.T) {
 	}
 	var hidden []string
 	for _, w := range s.Warnings() {
-		hidden = append(hidden, w.Message[:strings.Index(w.Message, ": put it")])
+		hidden = append(hidden, w.Message[:strings.Index(w.Message, ": move ")])
 	}
 	want := []string{
 		`rule "mail:user-?" is never used: "mail:*" stands before it and matches all of its keys`,

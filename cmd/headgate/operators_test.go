@@ -177,7 +177,7 @@ func TestAnOperatorOfFiveDaemons(t *testing.T) {
 		t.Errorf("without a token: %v", err)
 	}
 	_, _, err = execute(t, "limits", "history", "--admin", c.admins[asked], "--limits-db", db)
-	if err == nil || !strings.Contains(err.Error(), "name a database, or a decider") {
+	if err == nil || !strings.Contains(err.Error(), "--limits-db and --admin are both given: use one of them") {
 		t.Errorf("both: %v", err)
 	}
 }

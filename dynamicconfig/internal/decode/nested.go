@@ -45,6 +45,11 @@ func (d *decoder) named(n ast.Node, who string, name *string) bool {
 func (d *decoder) migration(e *build.Entry, n ast.Node) {
 	const example = "migrate: {from: even, to: auto, mode: old-shadow-new}"
 	who := e.Who + ": migrate"
+	if _, ok := d.Resolve(n).(*ast.MappingNode); !ok {
+		d.Add(strictyaml.Place(n), "%s: is %s: write a map, as in %s", who, d.Kind(n), example)
+		e.Spoil("migrate")
+		return
+	}
 	fields, ok := d.Mapping(n, who, knownMigrate)
 	if !ok {
 		e.Spoil("migrate")

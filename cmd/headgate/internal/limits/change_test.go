@@ -54,7 +54,19 @@ func TestOneRuleIsSetAndRemoved(t *testing.T) {
 	refused(t, "name one key and its limit", append(on, "set", "-m", "x")...)
 	refused(t, "say what to change", append(on, "set", "orders", "-m", "x")...)
 	refused(t, "say why, with --message", append(on, "set", "orders", "5/s")...)
-	refused(t, "the newest version is 5, and this change is based on 3", append(on, "set", "orders", "5/s", "-m", "x", "--base", "3")...)
+	both := "{from: even, to: auto, mode: old}"
+	limits("set", "login:*", "--algorithm", "even", "-m", "x")
+	said = refused(t, "nothing was changed", append(on, "set", "login:*", "--migrate", both, "-m", "x")...)
+	runtest.Expect(t, "a migration beside an algorithm", said, "remove one of the two", "add --clear algorithm")
+	limits("set", "login:*", "--migrate", both, "--clear", "algorithm", "-m", "x")
+	said = refused(t, "nothing was changed", append(on, "set", "login:*", "--algorithm", "auto", "-m", "x")...)
+	runtest.Expect(t, "an algorithm beside a migration", said, "remove one of the two", "add --clear migrate")
+	said = refused(t, "nothing was changed", append(on, "set", "login:*", "--algorithm", "auto", "--burst", "many", "-m", "x")...)
+	if strings.Contains(said, "add --clear") {
+		t.Errorf("--clear does not help here:\n%s", said)
+	}
+	limits("rollback", "5", "-m", "x", "--yes")
+	refused(t, "the newest version is 8, and this change is based on 3", append(on, "set", "orders", "5/s", "-m", "x", "--base", "3")...)
 }
 
 // A mistake that is in a file already, or would be, has the file's name and its line.

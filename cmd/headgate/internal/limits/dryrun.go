@@ -58,7 +58,7 @@ func printDryRun(out io.Writer, d *lasthour.DryRun, now time.Time) error {
 	}
 	back := now.Sub(d.Since).Round(time.Second)
 	if len(d.Keys) == 0 {
-		_, err := fmt.Fprintf(out, "no key that it changes was used during the last %v\n", back)
+		_, err := fmt.Fprintf(out, "no key whose limit it changes was used during the last %v\n", back)
 		return err
 	}
 	hit, hosts := 0, 0

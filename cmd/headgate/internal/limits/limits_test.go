@@ -269,7 +269,7 @@ func TestLimitsCheckSaysWhatIsSurelyNotMeant(t *testing.T) {
 	if err == nil || !strings.Contains(said, "the rule in line 2 has the same key: remove one of the two") || strings.Contains(said, "never used") {
 		t.Errorf("of two rules with one key, it says %v\n%s", err, said)
 	}
-	const want = `stdin:3:11: rule "mail:user-?" is never used: "mail:*" stands before it and matches all of its keys: put it before that
+	const want = `stdin:3:11: rule "mail:user-?" is never used: "mail:*" stands before it and matches all of its keys: move "mail:user-?" above "mail:*", or remove it
     3 |   - {key: "mail:user-?", limit: 1/s}
       |           ^
 stdin:4:11: rule "“orders”": key: has the character “ (U+201C), which looks like " and is not: write "
@@ -311,7 +311,7 @@ func TestLimitsMistakes(t *testing.T) {
 		"limits aply limits.yaml --dry-run":              `there is no command "headgate limits aply"; did you mean apply?`,
 		"limits check":                                   "headgate limits check takes FILE..., and there is none; `headgate limits check --help`",
 		"limits show":                                    "name a file, or a database with --limits-db",
-		"limits show nowhere.yaml":                       "nowhere.yaml cannot be used",
+		"limits show nowhere.yaml":                       "there is no file nowhere.yaml: name a file before the keys, or a database with --limits-db",
 		"limits import x":                                "from which rate limiter? Say --from with one of: doorman",
 		"limits import --from envoy x":                   "--from envoy: use one of: doorman",
 		"limits import --from doorman":                   "takes --from NAME FILE, and there is none",

@@ -31,3 +31,13 @@ func TestNamesOfStrangersChangeNoTerminal(t *testing.T) {
 		}
 	}
 }
+
+// A file that changes only how a limit is shared would reject as much as before. The text does not
+// say that nobody used its keys.
+func TestDryRunSaysThatItLooksOnlyAtLimits(t *testing.T) {
+	var out bytes.Buffer
+	now := time.Now()
+	if err := printDryRun(&out, &lasthour.DryRun{Since: now.Add(-time.Minute)}, now); err != nil || out.String() != "no key whose limit it changes was used during the last 1m0s\n" {
+		t.Errorf("%v, %s", err, out.String())
+	}
+}

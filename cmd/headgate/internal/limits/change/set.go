@@ -4,6 +4,7 @@ package change
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -59,7 +60,8 @@ It prints what changes. With a database, the text of the newest version is chang
 a new version. If a limit becomes less than half, set asks first; --yes is for scripts.`,
 		Example: `  headgate limits set --limits-db /var/lib/headgate frontend:orders 200/s -m "for the sale"
   headgate limits set --limits-db /var/lib/headgate 'login:*' --burst 20 --clear max_wait -m "slow phones"
-  headgate limits set limits.yaml batch:mail 50/s --algorithm exact`,
+  headgate limits set limits.yaml batch:mail 50/s --algorithm exact
+  headgate limits set limits.yaml 'orders:*' --clear algorithm --migrate '{from: even, to: auto, mode: old}'`,
 		ValidArgsFunction: c.completeKeys,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.in(cmd, args, func(old string, args []string) (string, error) {
@@ -73,7 +75,13 @@ a new version. If a limit becomes less than half, set asks first; --yes is for s
 				if len(fields) == 0 {
 					return "", errors.New("say what to change: a limit, as in 200/s, or a field, as in --burst 20")
 				}
-				return edit.Set(old, args[0], fields...)
+				changed, err := edit.Set(old, args[0], fields...)
+				if other := beside(fields); err != nil && other != "" {
+					if _, without := edit.Set(old, args[0], append(fields, edit.Field{Name: other})...); without == nil {
+						err = fmt.Errorf("%w\nadd --clear %s: set leaves the other fields of the rule as they are", err, other)
+					}
+				}
+				return changed, err
 			})
 		},
 	}
@@ -93,6 +101,21 @@ a new version. If a limit becomes less than half, set asks first; --yes is for s
 	cmd.Flags().StringSliceVar(&clear, "clear", nil, "remove these `fields`, so that their defaults hold")
 	_ = cmd.RegisterFlagCompletionFunc("clear", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// beside returns the field that a rule cannot have beside one of fields: algorithm beside migrate, and migrate beside
+// algorithm. It returns "" if fields has neither or both.
+func beside(fields []edit.Field) string {
+	has := func(name string) bool {
+		return slices.ContainsFunc(fields, func(f edit.Field) bool { return f.Name == name })
+	}
+	switch algorithm, migrate := has("algorithm"), has("migrate"); {
+	case migrate && !algorithm:
+		return "algorithm"
+	case algorithm && !migrate:
+		return "migrate"
+	}
+	return ""
 }
 
 // fieldsOf are the fields that flags give.

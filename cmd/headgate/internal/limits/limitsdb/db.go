@@ -61,7 +61,7 @@ func (l *DB) Named() bool { return l.Where != "" || l.Admin.Address != "" }
 func (l *DB) open() (daemon.LimitsDB, error) {
 	switch {
 	case l.Where != "" && l.Admin.Address != "":
-		return nil, errors.New("--limits-db and --admin: name a database, or a decider that has one")
+		return nil, errors.New("--limits-db and --admin are both given: use one of them. --admin asks the decider for its database")
 	case l.Where != "":
 		return daemon.OpenLimitsDB(l.Where)
 	case l.Admin.Address == "":

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -57,6 +58,9 @@ func (r *Source) Read(cmd *cobra.Command, args []string) (s *dynamicconfig.Snaps
 	}
 	if s, err = limitsfile.Load(cmd.InOrStdin(), args[0]); err != nil {
 		fmt.Fprintln(cmd.ErrOrStderr(), err)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, fmt.Errorf("%s: there is no file %s: name a file before the keys, or a database with --limits-db", name, args[0])
+		}
 		return nil, nil, fmt.Errorf("%s: %s cannot be used", name, args[0])
 	}
 	return s, args[1:], nil
