@@ -212,7 +212,8 @@ func TestFromAMistakeToARollback(t *testing.T) {
 		t.Errorf("versions 1 and 3 are in force: %s", history)
 	}
 	s.must(t, 200, `200/s`, "GET", "/v1/limits/history/2", "")
-	if status, _, _ := s.ask(t, "root-token", "GET", "/v1/limits", "", "If-None-Match", `"3"`); status != 304 {
+	_, _, header := s.ask(t, "root-token", "GET", "/v1/limits", "")
+	if status, _, _ := s.ask(t, "root-token", "GET", "/v1/limits", "", "If-None-Match", header.Get("ETag")); status != 304 {
 		t.Errorf("a text that is known is sent again: %d", status)
 	}
 	if log := s.log.String(); strings.Count(log, "the limits were changed") != 3 || !strings.Contains(log, "operator=root") || !strings.Contains(log, "a change of the limits was refused") {
@@ -256,6 +257,24 @@ func TestOneRule(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.must(t, 200, "", "GET", "/v1/limits", "")), &v); err != nil || !strings.HasPrefix(v.Text, "# ours\n") || strings.Contains(v.Text, "new") {
 		t.Errorf("%+v, %v", v, err)
 	}
+}
+
+// A database that is replaced begins anew with version 1. Who has seen version 1 of the old one
+// changes nothing in the new one with its ETag, and is shown the new one.
+func TestAnETagIsOfOneDatabase(t *testing.T) {
+	old, other := start(t, rights), start(t, rights)
+	old.must(t, 201, ``, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)
+	other.must(t, 201, ``, "PUT", "/v1/limits?message=first", "limits: []", "If-Match", `"0"`)
+	_, _, header := old.ask(t, "root-token", "GET", "/v1/limits", "")
+	seen := header.Get("ETag")
+	other.must(t, 412, `"newest":1`, "PUT", "/v1/limits?message=x", firstText, "If-Match", seen)
+	other.must(t, 412, `was replaced`, "PUT", "/v1/limits/rule?key=a&message=x", `{"limit": "1/s"}`, "If-Match", seen)
+	other.must(t, 200, `limits: []`, "GET", "/v1/limits", "", "If-None-Match", seen)
+	old.must(t, 304, ``, "GET", "/v1/limits", "", "If-None-Match", seen)
+	_, _, header = old.ask(t, "root-token", "PUT", "/v1/limits?message=less", "limits: []", "If-Match", seen)
+	old.must(t, 201, `"version":3`, "PUT", "/v1/limits?message=more", firstText, "If-Match", header.Get("ETag"))
+	other.must(t, 201, `"version":2`, "PUT", "/v1/limits?message=only+the+number", firstText, "If-Match", `"1"`)
+	other.must(t, 400, `is no version`, "PUT", "/v1/limits?message=x", firstText, "If-Match", `"-1"`)
 }
 
 // The fields of a rule are what each reader of JSON takes them for, and a number is stored as it

@@ -92,7 +92,8 @@ func (u *UI) review(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	base, err := strconv.ParseInt(r.PostFormValue("base"), 10, 64)
+	number, _, _ := strings.Cut(r.PostFormValue("base"), "-") // before the fingerprint
+	base, err := strconv.ParseInt(number, 10, 64)
 	if err != nil {
 		return err
 	}

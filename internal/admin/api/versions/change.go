@@ -84,7 +84,7 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 			a.Events.Add(events.Event{Kind: "limits-stored", Text: fmt.Sprintf("%s stored version %d: %s", author, made.Number, message)})
 		}
 	}()
-	base, err := baseOf(r)
+	base, fingerprint, err := baseOf(r)
 	if err != nil {
 		return err
 	}
@@ -94,6 +94,11 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	}
 	if on.Number != base {
 		return &history.Conflict{Base: base, Newest: on.Number}
+	}
+	if fingerprint != "" && fingerprint != on.Fingerprint {
+		p := reply.Refuse(http.StatusPreconditionFailed, "version %d is not the one that you have seen: the database was replaced. Look at the limits anew, and make the change again", base)
+		p.Newest = on.Number
+		return p
 	}
 	wanted, err := text(on)
 	if err != nil {
@@ -122,21 +127,22 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 		return err
 	}
 	done.Version = made.Number
-	w.Header().Set("ETag", etag(made.Number))
+	w.Header().Set("ETag", etag(made.Number, made.Fingerprint))
 	return reply.JSON(w, http.StatusCreated, done)
 }
 
-// baseOf is the version that r's author has seen.
-func baseOf(r *http.Request) (int64, error) {
+// baseOf is the version that r's author has seen; the fingerprint is empty if they named only the
+// number.
+func baseOf(r *http.Request) (number int64, fingerprint string, err error) {
 	field := r.Header.Get("If-Match")
 	if field == "" {
-		return 0, reply.Refuse(http.StatusPreconditionRequired, `name the version that you have seen, as in If-Match: "7", which GET /v1/limits has in its ETag; "0" if there is none`)
+		return 0, "", reply.Refuse(http.StatusPreconditionRequired, `name the version that you have seen, as in If-Match: "7", which GET /v1/limits has in its ETag; "0" if there is none`)
 	}
-	n, err := strconv.ParseInt(strings.Trim(field, `"`), 10, 64)
-	if err != nil || n < 0 {
-		return 0, reply.Refuse(http.StatusBadRequest, `If-Match: %.40q is no version: write it as in "7"`, field)
+	digits, fingerprint, _ := strings.Cut(strings.Trim(field, `"`), "-")
+	if number, err = strconv.ParseInt(digits, 10, 64); err != nil || number < 0 {
+		return 0, "", reply.Refuse(http.StatusBadRequest, `If-Match: %.40q is no version: write it as in "7"`, field)
 	}
-	return n, nil
+	return number, fingerprint, nil
 }
 
 // mayChange is what s changes in a version, if who may do all of it.

@@ -95,8 +95,15 @@ func (a *Answers) shown(v history.Version) Version {
 	}
 }
 
-// etag is that of a version.
-func etag(number int64) string { return strconv.Quote(strconv.FormatInt(number, 10)) }
+// etag is that of version number, which has fingerprint: a database that was replaced by an empty
+// one has other versions with the numbers of old ones.
+func etag(number int64, fingerprint string) string {
+	tag := strconv.FormatInt(number, 10)
+	if fingerprint != "" {
+		tag += "-" + fingerprint
+	}
+	return strconv.Quote(tag)
+}
 
 // errFile: there is no store.
 func (a *Answers) errFile() error {
@@ -125,7 +132,7 @@ func (a *Answers) newest(w http.ResponseWriter, r *http.Request, _ *callers.Call
 	if err != nil {
 		return err
 	}
-	tag := etag(v.Number)
+	tag := etag(v.Number, v.Fingerprint)
 	w.Header().Set("ETag", tag)
 	if r.Header.Get("If-None-Match") == tag {
 		w.WriteHeader(http.StatusNotModified)
