@@ -12,6 +12,8 @@ package parent
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/rpc"
@@ -19,7 +21,8 @@ import (
 )
 
 // Claiming asks the owners of keys for leases. A claims.Claimant does. Claim returns
-// when ctx ends. A call that panics is one without an answer.
+// when ctx ends, and may change asked. A call that panics, or ends its goroutine, is one without
+// an answer.
 type Claiming interface {
 	Claim(ctx context.Context, asked *claims.Claims) (*claims.Leases, []error)
 }
@@ -47,17 +50,22 @@ func (c *Client) Run(ctx context.Context, host string, above Claiming) {
 // the keys are asked for again.
 const claimWithin = 10 * time.Second
 
-// claim calls above, which is anybody's code.
+// errEnds is the error of a call that ended its goroutine.
+var errEnds = errors.New("the call ended its goroutine")
+
+// claim calls above, which is anybody's code, on a goroutine that it may end.
 func (c *Client) claim(ctx context.Context, above Claiming, asked *claims.Claims) (leases *claims.Leases, errs []error) {
 	ctx, cancel := context.WithTimeout(ctx, claimWithin)
 	defer cancel()
-	var panicked error
-	func() {
-		defer rpc.Recovered(&panicked)
-		leases, errs = above.Claim(ctx, asked)
+	failed, done := errEnds, make(chan struct{})
+	go func() {
+		defer close(done)
+		defer rpc.Recovered(&failed)
+		leases, errs = above.Claim(ctx, &claims.Claims{Rows: slices.Clone(asked.Rows)}) // which it may change
+		failed = nil
 	}()
-	if panicked != nil {
-		c.refuse("the call of the cluster above panicked", panicked)
+	if <-done; failed != nil {
+		c.refuse("the call of the cluster above failed", failed)
 	}
 	return leases, errs
 }
