@@ -17,7 +17,10 @@ import (
 type invalidGrant account.Grant
 
 func (g invalidGrant) Error() string {
-	return fmt.Sprintf("the algorithm's grant is %+v; weights are in [0, 1] and all else is finite and not negative", account.Grant(g))
+	if g.Weight < 0 || g.Weight > 1 || math.IsNaN(g.Weight) {
+		return fmt.Sprintf("it gave a host the weight %v, which is the host's part divided by the limit: each part is a number, at least 0, and at most the limit", g.Weight)
+	}
+	return fmt.Sprintf("it gave a host the burst %v, the tokens %v and the use %v: each is a finite number, at least 0", g.Burst, g.Tokens, g.Used)
 }
 
 // valid reports whether g may go to a host: anyone may write an algorithm.
@@ -54,5 +57,9 @@ func (j *journal) blame(now time.Duration, algorithm, key string, err error) {
 	if _, ok := j.blamed.Next(now, blameEvery); !ok {
 		return
 	}
-	j.log.Error("an algorithm failed; its keys get no grant and fall back", "algorithm", algorithm, "key", key, "error", err, "stack", rpc.StackOf(err))
+	log := j.log
+	if stack := rpc.StackOf(err); stack != "" {
+		log = log.With("stack", stack)
+	}
+	log.Error("an algorithm failed; its keys get no grant and fall back", "algorithm", algorithm, "key", key, "error", err)
 }

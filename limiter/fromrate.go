@@ -17,7 +17,7 @@ import (
 // part of it first reserves anew what was used. It does not if l has too few tokens for that, or if half of
 // what was taken has filled in since. Then, and if the limit of l has changed since, Settle may give back more: at most
 // the tokens that others take in the same moment. Nothing that l does both adds tokens and says how many.
-// A wait that would never end, because l's limit is zero, is refused. If l is nil, so is everything.
+// A wait that would never end, because l's limit is zero, is refused. If l is nil, the Limiter refuses everything.
 func FromRate(l *rate.Limiter) *Limiter {
 	if l == nil {
 		return new(Limiter)
