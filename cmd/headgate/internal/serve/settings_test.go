@@ -79,6 +79,17 @@ func withoutSources(printed string) (values string) {
 	return values
 }
 
+// Editors of other systems write a mark at the beginning, and ends of lines of two characters.
+func TestSettingsAreReadAsOtherSystemsWriteThem(t *testing.T) {
+	file := runtest.File(t, "headgate.yaml", "\ufefflimits: limits.yaml\r\nedge: 127.0.0.1:1 # ours\r\n")
+	out, err := executed(t, "serve", "--config", file, "--print-config")
+	for _, want := range []string{`limits: "limits.yaml"`, `edge: "127.0.0.1:1"`} {
+		if err != nil || !strings.Contains(out, want+"  # from "+file) {
+			t.Errorf("%v, and there is no %s in\n%s", err, want, out)
+		}
+	}
+}
+
 func TestMistakesInSettings(t *testing.T) {
 	for text, want := range map[string][]string{
 		"edgee: x\nmax_connections: many\ndrain: long\nredis_tls: maybe": {

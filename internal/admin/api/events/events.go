@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +31,7 @@ type Event struct {
 // concurrent use.
 type Feed struct {
 	now func() time.Time
+	run string // tells this Feed from that of the daemon's last run
 
 	mu     sync.Mutex // guards what follows
 	last   int64      // the ID of the newest
@@ -42,7 +44,7 @@ const keptEvents = 1000
 
 // New returns a Feed without events, by the clock now.
 func New(now func() time.Time) *Feed {
-	return &Feed{now: now, more: make(chan struct{})}
+	return &Feed{now: now, run: strconv.FormatInt(now().UnixMicro(), 36), more: make(chan struct{})}
 }
 
 // Add adds an event, whose ID and Time it sets.
@@ -74,6 +76,17 @@ func (e *Feed) Since(id int64) ([]Event, <-chan struct{}) {
 	return append([]Event(nil), e.recent[first:]...), e.more
 }
 
+// seen is the ID of the newest event of e that a reader has seen, who says so as the stream does, or
+// by the number alone; 0 if they have seen none.
+func (e *Feed) seen(said string) int64 {
+	number, run, whole := strings.Cut(said, "@")
+	id, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || whole && run != e.run {
+		return 0
+	}
+	return id
+}
+
 // keepAlive is how often a stream without events says that it is there.
 const keepAlive = 15 * time.Second
 
@@ -84,7 +97,7 @@ func (e *Feed) Stream(w http.ResponseWriter, r *http.Request, mayStill func() bo
 		past, _ := e.Since(0)
 		return reply.JSON(w, http.StatusOK, map[string]any{"events": past})
 	}
-	last, _ := strconv.ParseInt(r.Header.Get("Last-Event-ID"), 10, 64) // else all
+	last := e.seen(r.Header.Get("Last-Event-ID"))
 	out := http.NewResponseController(w)
 	_ = out.SetWriteDeadline(time.Time{}) // a reader that is gone ends the request
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -96,7 +109,7 @@ func (e *Feed) Stream(w http.ResponseWriter, r *http.Request, mayStill func() bo
 			if err != nil { // no field can fail
 				return nil
 			}
-			fmt.Fprintf(w, "id: %d\nevent: %s\ndata: %s\n\n", event.ID, event.Kind, text)
+			fmt.Fprintf(w, "id: %d@%s\nevent: %s\ndata: %s\n\n", event.ID, e.run, event.Kind, text)
 			last = event.ID
 		}
 		if len(happened) == 0 {
