@@ -202,7 +202,8 @@ func (k *asked) aside(row *row, fair float64, limit algorithm.Limit) float64 {
 //
 // Rise is by how much its demand has risen since the owner last heard of it. What the owner
 // knows of the other hosts is as old. Often all have a burst at once, so each of them counts
-// as if it wanted as much more, until it says what it wants.
+// as if it wanted as much more: also one that has said so already, because the owner does not
+// keep which have. The next ask of a host whose demand rises no more has no rise.
 func (k *holdings) loan(wants, rate, cost, least, rise float64, limit algorithm.Limit) float64 {
 	if !(wants > 0) {
 		return 0
