@@ -301,3 +301,22 @@ func TestBadAddressesAreToldAllAtOnce(t *testing.T) {
 		}
 	}
 }
+
+// A call whose Identify panics is refused, and the server goes on: else any host that can connect
+// might end it.
+func TestACallThatCannotBeIdentifiedEndsNoServer(t *testing.T) {
+	c := newClient(t, serve(t, "127.0.0.1:0", echo, rpcgrpc.ServerOptions{
+		Identify: func(_ context.Context, claimed string) (string, error) {
+			if claimed == "plain" {
+				panic("no certificate")
+			}
+			return claimed, nil
+		},
+	}).address)
+	if _, err := c.Update(t.Context(), "plain", word); status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "no certificate") {
+		t.Errorf("a call that cannot be identified: %v", err)
+	}
+	if _, err := c.Update(t.Context(), "me", word); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+}

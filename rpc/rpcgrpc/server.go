@@ -89,7 +89,7 @@ func (h *handler) Update(ctx context.Context, request *headgatepb.UpdateRequest)
 	host := request.GetHost()
 	if h.o.Identify != nil {
 		var err error
-		if host, err = h.o.Identify(ctx, host); err != nil {
+		if host, err = h.identify(ctx, host); err != nil {
 			return nil, status.Errorf(codes.PermissionDenied, "identify host %.200q: %v", request.GetHost(), err)
 		}
 	}
@@ -101,6 +101,12 @@ func (h *handler) Update(ctx context.Context, request *headgatepb.UpdateRequest)
 		return nil, toWire(err)
 	}
 	return &headgatepb.UpdateResponse{Payload: answer}, nil
+}
+
+// identify is Identify, which is anybody's code: a panic in it is an error.
+func (h *handler) identify(ctx context.Context, claimed string) (host string, err error) {
+	defer rpc.Recovered(&err)
+	return h.o.Identify(ctx, claimed)
 }
 
 // header returns what finds the headers of a call that is answered with ctx.
