@@ -31,10 +31,12 @@ func (s *Server) host(ctx context.Context, kind, id string) (string, error) {
 		return "", fmt.Errorf("%s_id is empty; send a name that no other %s has", kind, kind)
 	}
 	host := kind
-	if s.identify != nil {
-		if identity, ok := s.identify(ctx); ok {
-			host += "@" + strconv.Quote(identity)
-		}
+	identity, ok, err := s.identified(ctx)
+	if err != nil {
+		return "", fmt.Errorf("identify the %s: %w", kind, err)
+	}
+	if ok {
+		host += "@" + strconv.Quote(identity)
 	}
 	host += "/" + id
 	if len(host) < rpc.MaxKeyLength && utf8.ValidString(host) {
@@ -44,6 +46,16 @@ func (s *Server) host(ctx context.Context, kind, id string) (string, error) {
 	end := "#" + hex.EncodeToString(sum[:])
 	host = strings.ToValidUTF8(host[:min(len(host), rpc.MaxKeyLength-len(end))], "")
 	return host + strings.Repeat("#", rpc.MaxKeyLength-len(host)-len(end)) + end, nil
+}
+
+// identified is who calls, if the transport knows that. A panic of identify, which is anybody's
+// code, is an error.
+func (s *Server) identified(ctx context.Context) (identity string, ok bool, err error) {
+	defer rpc.Recovered(&err)
+	if s.identify != nil {
+		identity, ok = s.identify(ctx)
+	}
+	return identity, ok, err
 }
 
 // checkResource checks the name of a resource that comes after those seen, and

@@ -418,3 +418,30 @@ func TestNobodyPassesForAnother(t *testing.T) {
 		}
 	}
 }
+
+// A call whose Identify panics is refused, and the server goes on.
+func TestACallThatCannotBeIdentifiedIsRefused(t *testing.T) {
+	var hosts said
+	hosts.answer = claims.Lease{Lasts: time.Minute, Refresh: time.Second}
+	w := &world{t: t, now: time.Now}
+	known := false
+	w.serve(&hosts, doorman.ServerOptions{Identify: func(context.Context) (string, bool) {
+		if !known {
+			panic("no certificate")
+		}
+		return "alice", true
+	}})
+	request := &doormanpb.GetCapacityRequest{
+		ClientId: new("x"),
+		Resource: []*doormanpb.ResourceRequest{{ResourceId: new("fair"), Priority: new(int64(0)), Wants: new(1.0)}},
+	}
+	if _, err := w.client.GetCapacity(t.Context(), request); err == nil || !strings.Contains(err.Error(), "no certificate") {
+		t.Errorf("a call that cannot be identified: %v", err)
+	}
+	if known = true; len(hosts.claims) != 0 {
+		t.Errorf("it is passed on: %v", hosts.claims)
+	}
+	if w.get("x", "fair", 1, nil); len(hosts.claims) != 1 {
+		t.Errorf("the next call: %v", hosts.claims)
+	}
+}
