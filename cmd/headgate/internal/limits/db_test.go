@@ -92,7 +92,7 @@ $`).MatchString(out) {
 	runtest.Expect(t, "rollback of the rollback", must(t, "rollback", "--limits-db", db, "2"), "version 4 is stored")
 	runtest.Expect(t, "history", must(t, "history", "--limits-db", db), "roll back to version 1", "roll back to version 2")
 	refused(t, `"two" is no version`, "rollback", "--limits-db", db, "two")
-	refused(t, history.ErrNoVersion.Error(), "rollback", "--limits-db", db, "77")
+	refused(t, history.ErrNoVersion.Error()+": headgate limits history lists the versions that are there", "rollback", "--limits-db", db, "77")
 
 	runtest.Expect(t, "on stderr", refused(t, "nothing was changed", "prune", "--limits-db", db, "--keep", "3"), "dangerous: version 1 and all before it are removed for good")
 	if out = must(t, "prune", "--limits-db", db, "--keep", "3", "--yes"); out != "versions removed: 1\n" {

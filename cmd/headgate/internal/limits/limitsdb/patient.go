@@ -4,6 +4,8 @@ package limitsdb
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig/history"
@@ -37,7 +39,11 @@ func (p patientDB) Newest(ctx context.Context) (history.Version, error) {
 func (p patientDB) Get(ctx context.Context, number int64) (history.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
-	return p.LimitsDB.Get(ctx, number)
+	v, err := p.LimitsDB.Get(ctx, number)
+	if errors.Is(err, history.ErrNoVersion) {
+		err = fmt.Errorf("%w: headgate limits history lists the versions that are there", err)
+	}
+	return v, err
 }
 
 // List implements history.Store.
