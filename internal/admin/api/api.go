@@ -69,6 +69,9 @@ type API struct {
 // New returns the API of o.
 func New(o Options) *API {
 	a := &API{mux: http.NewServeMux(), gate: access.New(o.Operators, o.Log), turn: large.New(), cross: http.NewCrossOriginProtection()}
+	if o.Store != nil {
+		o.Store = patient{o.Store}
+	}
 	texts := &versions.Answers{Limits: o.Limits, Store: o.Store, Events: o.Events, Log: o.Log}
 	for _, routes := range []map[string]reply.Handler{
 		texts.Routes(),
