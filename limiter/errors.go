@@ -37,6 +37,7 @@ var (
 	// ErrDropped: the limit rejects a part of all events by chance, and this was one.
 	ErrDropped = errors.New("the limit rejects a part of all events by chance, and this one; try again later")
 
-	// ErrInvalidKey: the key is empty or longer than rpc.MaxKeyLength.
+	// ErrInvalidKey: the key is empty or longer than rpc.MaxKeyLength. The zero Limiter has an empty key, and
+	// so has the Limiter that FromRate and FromStage return for nil.
 	ErrInvalidKey = errors.New("a key has 1 to 1024 bytes")
 )
