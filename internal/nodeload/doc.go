@@ -9,8 +9,8 @@
 //	         ◀─ usage of their keys ──── and a host with 100,000 keys in use
 //	         ── grants ────────────────▶
 //
-// The peers are simulated: they do what their half of the messages takes, and
-// no more. The ring, the messages, the transport and the node are the real ones.
+// The peers are real nodes too, all in this process. They use the keys that the node under
+// test owns, and no others.
 //
 //	result, err := nodeload.Run(ctx, nodeload.Config{}, func(ctx context.Context) *exec.Cmd {
 //		return exec.CommandContext(ctx, program, "node") // which calls nodeload.Serve
