@@ -63,7 +63,7 @@ func TestANodeStartsAgainIfItsTransportDidNot(t *testing.T) {
 	}
 }
 
-// unwatched are Members that fail twice: their list has an address that nobody can call, and then Watch ends with an error.
+// unwatched are Members that fail twice: no host can call an address of their list, and then their Watch ends with an error.
 type unwatched struct{}
 
 func (unwatched) Watch(_ context.Context, update func([]ringpop.Host)) error {

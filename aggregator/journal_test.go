@@ -13,8 +13,8 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 )
 
-// Somebody who writes a weighting that returns a negative part reads in the log what a part has to be.
-// What did not panic has no stack there.
+// The log says what a part has to be when a weighting returns a negative one.
+// The log has a stack only of code that panicked.
 func TestTheLogSaysWhatAPartHasToBe(t *testing.T) {
 	mine := algorithm.Pair(algorithm.AccountPool, "mine")
 	var log bytes.Buffer

@@ -125,13 +125,8 @@ func (d decoder) rate(n ast.Node, who string) (r traffic.Rate) {
 
 // steps are a map from times to rates.
 func (d decoder) steps(n ast.Node, who string) (steps traffic.Steps) {
-	var values []*ast.MappingValueNode
-	switch m := n.(type) {
-	case *ast.MappingNode:
-		values = m.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{m}
-	default:
+	values, ok := nodes.Pairs(n)
+	if !ok {
 		d.Fail(n, "%s: is no map: write {0s: 10/s, 60s: 100/s}", who)
 		return nil
 	}

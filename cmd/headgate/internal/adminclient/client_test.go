@@ -60,8 +60,8 @@ func TestAnAdminThatDoesNotAnswerSaysWhatToLookAt(t *testing.T) {
 	}
 }
 
-// What the decider says of a mistake may have names of strangers in it. A terminal obeys no
-// control character of them.
+// An error of the decider may contain a key that a program chose. The command escapes its control
+// characters.
 func TestAnErrorOfTheDeciderChangesNoTerminal(t *testing.T) {
 	t.Parallel()
 	decider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -212,7 +212,7 @@ func TestLimitsImportFromDoorman(t *testing.T) {
 	if r, ok := s.Match("db/1"); !ok || r.Limit != 120 || r.Algorithm != "proportional-share" {
 		t.Errorf("rule = %+v", r)
 	}
-	// What is imported passes the check, and is not written over anything.
+	// import writes limits that pass the check, and overwrites no file.
 	to := filepath.Join(t.TempDir(), "limits.yaml")
 	if said, _, err := execute(t, "limits", "import", "--from", "doorman", in, "-o", to); err != nil || said != to+": written, rules: 2\n" {
 		t.Errorf("%v, %s", err, said)

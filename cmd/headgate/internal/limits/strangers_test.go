@@ -32,8 +32,8 @@ func TestNamesOfStrangersChangeNoTerminal(t *testing.T) {
 	}
 }
 
-// A file that changes only how a limit is shared would reject as much as before. The text does not
-// say that nobody used its keys.
+// A dry run compares limits. Of a file that changes only an algorithm, it must not say that the keys
+// were not used.
 func TestDryRunSaysThatItLooksOnlyAtLimits(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Now()

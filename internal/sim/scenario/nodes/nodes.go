@@ -93,16 +93,22 @@ func (d *Decoder) Parse() (root ast.Node) {
 	return file.Docs[0].Body
 }
 
+// Pairs are the pairs of a map in order; false if n is no map.
+func Pairs(n ast.Node) (pairs []*ast.MappingValueNode, ok bool) {
+	switch m := n.(type) {
+	case *ast.MappingNode:
+		return m.Values, true
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{m}, true
+	}
+	return nil, false
+}
+
 // Mapping reads a map, field by field in order, and returns which there were.
 func (d *Decoder) Mapping(n ast.Node, who string, known Fields) map[string]ast.Node {
 	seen := make(map[string]ast.Node)
-	var values []*ast.MappingValueNode
-	switch m := n.(type) {
-	case *ast.MappingNode:
-		values = m.Values
-	case *ast.MappingValueNode:
-		values = []*ast.MappingValueNode{m}
-	default:
+	values, ok := Pairs(n)
+	if !ok {
 		d.Fail(n, "%s: is no map: write name: value", who)
 		return nil
 	}

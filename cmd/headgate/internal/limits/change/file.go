@@ -61,7 +61,7 @@ func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string)
 	return nil
 }
 
-// replaceFile writes a new file and renames it, so that nobody reads half of it.
+// replaceFile writes a new file and renames it, so that no reader finds half of it.
 func replaceFile(path, text string, mode os.FileMode) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".headgate-*")
 	if err != nil {

@@ -54,8 +54,8 @@ func Read(stdin io.Reader, file string) (name string, data []byte, err error) {
 	return name, data, err
 }
 
-// WriteNew writes a file that does not exist yet, so that nobody replaces limits in force by
-// accident.
+// WriteNew writes a file. It is an error if the file is there already, so that a command
+// does not overwrite limits in force by accident.
 func WriteNew(file string, data []byte) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, fs.ErrExist) {

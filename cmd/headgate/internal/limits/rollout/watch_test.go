@@ -87,8 +87,8 @@ func TestAChangeIsTakenBackAlthoughTheDeciderIsAwayForAMoment(t *testing.T) {
 	}
 }
 
-// A change that is to be taken back when it rejects too much is not called good when nobody could
-// look at what it rejects: no next step follows.
+// With --roll-back-above, a command that cannot see what its change rejects ends with an error, and
+// makes no further step.
 func TestAChangeThatNobodyCouldWatchIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	s := storeAt(t, func(w http.ResponseWriter, _ *http.Request) {
