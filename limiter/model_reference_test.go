@@ -60,8 +60,8 @@ type partRef struct {
 	granted         bool // the grant is in force
 	known           bool // there has been a grant
 	taken           float64
-	charged         float64 // of taken, until the last report: the bucket that rests counts the rest as of the next
-	back            float64 // given back; the bucket that rests is not charged with as much
+	charged         float64 // of taken, until the last report: the inactive bucket counts the rest as of the next
+	back            float64 // given back; the inactive bucket is not charged with as much
 
 	weight, grantBurst float64 // of the newest grant
 	lease              time.Duration
@@ -74,7 +74,7 @@ func (p *partRef) inForce() *bucketRef {
 	return &p.fallback
 }
 
-func (p *partRef) resting() *bucketRef {
+func (p *partRef) inactive() *bucketRef {
 	if p.granted {
 		return &p.fallback
 	}
@@ -86,13 +86,13 @@ func (p *partRef) fill(seconds float64) {
 	p.grant.fill(seconds)
 }
 
-// take takes n tokens. The bucket that rests goes into no debt by that.
+// take takes n tokens. The inactive bucket goes into no debt by that.
 func (p *partRef) take(n float64) {
 	p.taken += n
 	p.inForce().add(-n)
 	back := min(p.back, n)
 	p.back -= back
-	p.resting().tokens = max(p.resting().tokens-(n-back), min(p.resting().tokens, 0))
+	p.inactive().tokens = max(p.inactive().tokens-(n-back), min(p.inactive().tokens, 0))
 }
 
 // charge is take for what is spent already.
@@ -121,14 +121,14 @@ func (p *partRef) borrow(n, most float64) {
 func (p *partRef) give(n float64) {
 	p.taken -= n
 	p.inForce().add(n)
-	p.resting().add(n)
+	p.inactive().add(n)
 	p.back += n
 }
 
-// limitTo caps both buckets. The one that rests does not go into debt.
+// limitTo caps both buckets. The inactive one does not go into debt.
 func (p *partRef) limitTo(tokens float64) {
 	p.inForce().tokens = min(p.inForce().tokens, tokens)
-	p.resting().tokens = min(p.resting().tokens, max(tokens, 0))
+	p.inactive().tokens = min(p.inactive().tokens, max(tokens, 0))
 }
 
 // change has the other bucket decide. Debt goes along, and takes no longer to pay.
@@ -145,7 +145,7 @@ func (p *partRef) change() {
 		if now.limit < was {
 			before *= now.limit / was
 		} else {
-			p.resting().tokens = 0
+			p.inactive().tokens = 0
 		}
 		now.tokens = min(before, now.tokens)
 	}

@@ -1197,12 +1197,12 @@ func (m *model) change(stated dynamicconfig.Rule) {
 				missing = max(missing, of.Level.Missing())
 			}
 		}
-		for _, p := range k.parts { // also with what the bucket that rests lacks
-			b := p.resting()
+		for _, p := range k.parts { // also with what the inactive bucket lacks
+			b := p.inactive()
 			missing = max(missing, stage.Level{Burst: b.burst, Tokens: b.tokens - (p.taken - p.charged)}.Missing())
 		}
 		// Or with what was used before, which the key remembers while its level does not show it,
-		// and with a charge that brought the bucket that rests as deep into debt as one can.
+		// and with a charge that brought the inactive bucket as deep into debt as one can.
 		deep := max(before.Burst+before.MostDebt(), rule.Burst+rule.MostDebt())
 		k.moved += max(float64(missing), min(k.spent, max(float64(missing)+max(before.Burst, rule.Burst), deep)))
 	}

@@ -43,7 +43,7 @@ type Marks struct {
 	of [2]Mark
 	in uint8
 
-	kept Mark // of the level that rests, of its own debts
+	kept Mark // of the inactive level, of its own debts
 }
 
 // Owing marks a Receipt whose tokens left a debt at a level.
@@ -58,7 +58,7 @@ func (m Marks) Owing() Owing { return Owing{m.in, m.of[m.in]} }
 // Back is how many of n tokens come back. They left a debt whose mark is o.
 func (m Marks) Back(o Owing, n int64) int64 { return m.of[o.in].Back(o.mark, n) }
 
-// Change makes new Marks of the debts in the bucket by f, and of those that rest by g.
+// Change makes new Marks of the debts in the bucket by f, and of those at the inactive level by g.
 func (m Marks) Change(f, g func(Mark) Mark) Marks {
 	m.of, m.kept = [2]Mark{f(m.of[0]), f(m.of[1])}, g(m.kept)
 	return m

@@ -50,8 +50,8 @@ func (b *before) left(parts bool) remains {
 		lately := b.lately(b.Stage.Level(b.now))
 		if r := b.answering(); r != nil && lately > level.Missing() { // more than a grant's bucket can show
 			had := level.Tokens
-			level = r.Rests(b.now)
-			if level.Tokens = level.Burst - float64(lately); had < 0 { // a debt, which the level that rests does not have
+			level = r.Inactive(b.now)
+			if level.Tokens = level.Burst - float64(lately); had < 0 { // a debt, which the inactive level does not have
 				level.Tokens = min(level.Tokens, had)
 			}
 		} else if parts {
@@ -228,14 +228,14 @@ func (b *before) tokensFor(here bool) float64 {
 }
 
 // own is level without the remains: what is unlimited says nothing, so there it is the
-// level that rests. tells is false if nothing is limited.
+// inactive level. tells is false if nothing is limited.
 func (b *before) own() (level stage.Level, tells bool) {
 	if level = b.Stage.Level(b.now); level.Limit < rate.Inf {
 		return level, true
 	}
 	if r := b.answering(); r != nil {
-		if rests := r.Rests(b.now); !math.IsInf(rests.Tokens, 1) {
-			return rests, true
+		if inactive := r.Inactive(b.now); !math.IsInf(inactive.Tokens, 1) {
+			return inactive, true
 		}
 	}
 	return level, false
@@ -308,17 +308,17 @@ func (b *before) lately(level stage.Level) int64 {
 		own := p.Rate
 		allowed += own.Bucket().Allowed() + own.Succeeded() + p.Part().Admitted()
 	}
-	switch rests := r.Rests(b.now).Missing(); {
+	switch inactive := r.Inactive(b.now).Missing(); {
 	case !r.Granted():
-		return min(max(used, rests), allowed)
+		return min(max(used, inactive), allowed)
 	case level.Limit < rate.Inf:
 		paid := int64(0)
 		if of := remote.Of(b.pair[b.plan.Answers].Part()); of != nil {
 			paid = evenly(of.Elsewhere(b.now), b.hosts) - int64(max(level.Tokens, 0))
 		}
-		return max(min(used, max(rests, allowed)), min(max(r.Spent(b.now), paid), allowed))
+		return max(min(used, max(inactive, allowed)), min(max(r.Spent(b.now), paid), allowed))
 	default:
-		return rests
+		return inactive
 	}
 }
 

@@ -133,10 +133,10 @@ func (h *Holding) Full(now stage.Instant) bool {
 	return true
 }
 
-// AtRest reports whether h has nothing to report and nothing to lose. A migration is
-// never at rest.
-func (h *Holding) AtRest(now stage.Instant) bool {
-	if len(h.Subjects()) != 1 || !h.pair[0].AtRest(now) || !h.remains.none(now) {
+// Dormant reports whether h has nothing to report and nothing to lose. A migration is
+// never dormant.
+func (h *Holding) Dormant(now stage.Instant) bool {
+	if len(h.Subjects()) != 1 || !h.pair[0].Dormant(now) || !h.remains.none(now) {
 		return false
 	}
 	of := remote.Of(h.pair[0].Part())

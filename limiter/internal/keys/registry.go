@@ -239,7 +239,7 @@ func (r *registry) rebuildLocked(now stage.Instant, k *Key, st *State, set *sett
 // When k is used again, it begins with its fallback, as a new key does.
 func (r *registry) idleLocked(now stage.Instant, k *Key, st *State) bool {
 	st.used = min(st.used, now) // the first caller may have stated a time to come
-	if st.touchedAt(now) || now.Sub(st.used) < restful*r.Interval() || !st.AtRest(now) {
+	if st.touchedAt(now) || now.Sub(st.used) < dormantAfter*r.Interval() || !st.Dormant(now) {
 		return false
 	}
 	p := r.table.Lock(k.name)

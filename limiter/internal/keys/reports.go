@@ -22,8 +22,8 @@ var _ loop.Steps = Reports{}
 // Reports returns those of s.
 func (s *Set) Reports() Reports { return Reports{s} }
 
-// restful is how many intervals a key must be unused before it is idle.
-const restful = 2
+// dormantAfter is how many intervals a key must be unused before it is idle.
+const dormantAfter = 2
 
 // Report gathers what was used since the last report that was answered, and
 // does what time alone brings about: leases end, unused keys leave. It returns
@@ -35,7 +35,7 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 
 	s.mergeLocked()
 	s.forgetIdleLocked(now, now)
-	hosts, unused := s.Hosts(), restful*s.Interval()
+	hosts, unused := s.Hosts(), dormantAfter*s.Interval()
 	round := s.reporter.Begin(now, hosts)
 	live := 0
 	for at, k := range s.live {

@@ -68,7 +68,7 @@ func (a *Auto) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 	a.mu.Lock()
 	left = a.Rate.Lend(now, more, hosts)
 	a.low.Store(0)
-	if a.InForce().Limit < 1 { // else it reports early
+	if a.Active().Limit < 1 { // else it reports early
 		a.lookout(left, fewest+1) // its first event may begin a burst
 	}
 	a.mu.Unlock()

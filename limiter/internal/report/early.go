@@ -330,7 +330,7 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 	reported := p.demand.Reported()
 	switch {
 	case !a.asked:
-	case a.gained >= max(reported/50, 0.9) || float64(s.Rate.InForce().Limit-a.before.Limit) > max(reported/5, 1):
+	case a.gained >= max(reported/50, 0.9) || float64(s.Rate.Active().Limit-a.before.Limit) > max(reported/5, 1):
 		p.gap = max(p.gap/4, shortestGap)
 	case now.Sub(p.changed) < unrest && !s.Asks():
 		p.gap = min(3*p.gap, tick/2)
@@ -338,7 +338,7 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 		p.gap = min(3*p.gap, e.interval()*3/2)
 	}
 	wait := p.gap
-	if lost := float64(a.before.Limit - s.Rate.InForce().Limit); lost > max(float64(a.before.Limit)/8, 1) && !s.Asks() {
+	if lost := float64(a.before.Limit - s.Rate.Active().Limit); lost > max(float64(a.before.Limit)/8, 1) && !s.Asks() {
 		// Others may want more for a moment only.
 		wait = min(wait, tick)
 	}

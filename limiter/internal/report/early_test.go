@@ -33,8 +33,8 @@ func TestANewKeyReportsSoonWhenItRunsLow(t *testing.T) {
 	if len(said) != 1 || said[0].Allowed[0] != 6 || said[0].Wants[0] <= 0 {
 		t.Fatalf("said %+v", said)
 	}
-	if fallen(s.Part()) || !near(float64(s.Rate.InForce().Limit), 50) {
-		t.Errorf("granted %+v", s.Rate.InForce())
+	if fallen(s.Part()) || !near(float64(s.Rate.Active().Limit), 50) {
+		t.Errorf("granted %+v", s.Rate.Active())
 	}
 }
 

@@ -279,7 +279,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		case grants.Tokens == nil:
 			s.Part().Steer(now, hosts)
 		case row.number == s.sent.Load():
-			more, before := grants.Tokens[i]-row.tokens, s.Rate.InForce()
+			more, before := grants.Tokens[i]-row.tokens, s.Rate.Active()
 			if math.IsInf(more, 0) { // nothing was limited when s reported
 				more = grants.Tokens[i] - float64(max(s.Rate.Bucket().Allowed()-row.upTo.Allowed, 0))
 				if left := s.Part().Tokens(now); !math.IsInf(left, 0) {
@@ -342,7 +342,7 @@ func (r *Reporter) Fail(now stage.Instant, b *Batch, rows []int) {
 		if s := b.rows[at].subject; b.rows[at].number == s.sent.Load() {
 			s.pending = now
 			if s.Early() {
-				r.early.observe(now, []effect{{s, true, s.Rate.InForce(), 0, s.Rate.Bucket().Uncached(now)}})
+				r.early.observe(now, []effect{{s, true, s.Rate.Active(), 0, s.Rate.Bucket().Uncached(now)}})
 			}
 		}
 	}

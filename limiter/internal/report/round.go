@@ -30,7 +30,7 @@ func (r *Round) Visit(s *Subject, hosts int) {
 	if s.Stale(r.at) {
 		r.reporter.refresh(r.at, s, hosts)
 	} else if _, answered := s.Settled(); s.Rate != nil && (!answered || !s.Common().Granted()) {
-		s.Rate.ChargeResting(r.at) // else the answer does
+		s.Rate.ChargeInactive(r.at) // else the answer does
 	}
 	if !s.Early() || s.regular(r.at, r.recent) {
 		r.add(s)

@@ -159,14 +159,14 @@ func (s *Subject) Idle(now stage.Instant) bool {
 	return s.Part().Idle(now)
 }
 
-// AtRest reports whether s has nothing to report and nothing to lose.
-func (s *Subject) AtRest(now stage.Instant) (rests bool) {
+// Dormant reports whether s has nothing to report and nothing to lose.
+func (s *Subject) Dormant(now stage.Instant) (dormant bool) {
 	switch {
 	case s.Rate == nil || !s.Idle(now) || now < s.pending || s.Unseen(now) || s.Terms().Reports && s.Fresh(now):
 		return false
 	case s.Early(): // a few events a minute are still a demand
-		s.reporter.early.pulse(s, func(p *pulse) { rests = p.demand.Reported() <= quietDemand })
-		return rests
+		s.reporter.early.pulse(s, func(p *pulse) { dormant = p.demand.Reported() <= quietDemand })
+		return dormant
 	}
 	return true
 }

@@ -29,7 +29,7 @@ func takeAhead(r *Rate, now stage.Instant, n int) {
 }
 
 // A debt that did not go along at a switch of levels, because the other level has a deeper one of
-// its own, rests until it is paid: a key that idles meanwhile would forget it.
+// its own, is kept until it is paid: a key that idles meanwhile would forget it.
 func TestADebtThatDoesNotGoAlongRests(t *testing.T) {
 	const now = stage.Instant(time.Hour)
 	rule := &dynamicconfig.Rule{Key: "k", Limit: 100, Burst: 20, Fallback: dynamicconfig.FallbackEven}
@@ -50,8 +50,8 @@ func TestADebtThatDoesNotGoAlongRests(t *testing.T) {
 	}
 	for range 3 {
 		grant(time.Minute)
-		if rests := r.Rests(now).Tokens; math.Abs(rests-owes) > 1e-6 {
-			t.Errorf("under a grant, the fallback rests with %v tokens, and had %v", rests, owes)
+		if inactive := r.Inactive(now).Tokens; math.Abs(inactive-owes) > 1e-6 {
+			t.Errorf("under a grant, the fallback keeps %v tokens, and had %v", inactive, owes)
 		}
 		grant(0)
 		if tokens := r.Tokens(now); math.Abs(tokens-owes) > 1e-6 {
@@ -82,7 +82,7 @@ func TestAGrantThatRefusesByChanceFillsNoBucket(t *testing.T) {
 	}
 }
 
-// A level that limits nothing rests with a number of tokens, however often it is looked at in
+// A level that limits nothing keeps a number of tokens, however often it is looked at in
 // one instant.
 func TestAnOpenFallbackRestsWithANumberOfTokens(t *testing.T) {
 	const now = stage.Instant(time.Hour)
@@ -96,8 +96,8 @@ func TestAnOpenFallbackRestsWithANumberOfTokens(t *testing.T) {
 			r.Lend(now, 5, 1)
 			r.SetTerms(now, terms) // as at a reload
 			r.Steer(now, 1)
-			if rests := r.Rests(now); math.IsNaN(rests.Tokens) {
-				t.Errorf("floor %v, lease %v: %+v rest", floor, lease, rests)
+			if inactive := r.Inactive(now); math.IsNaN(inactive.Tokens) {
+				t.Errorf("floor %v, lease %v: %+v inactive", floor, lease, inactive)
 			}
 			r.Unused(now)
 		}

@@ -4,9 +4,9 @@
 // while a grant is valid, and what the rule's fallback gives without one.
 //
 //	grant valid ──▶ the bucket runs at the grant's rate,     the fallback's
-//	                                                         tokens rest
+//	                                                         tokens are kept
 //	lease over  ──▶ the bucket runs at the fallback's rate,  the grant's
-//	                                                         tokens rest
+//	                                                         tokens are kept
 //
 // There are two kinds: Rate is a part of a limit in events/s, a stage.Stage
 // around a bucket, and Slots a part of a limit on what is in flight, with

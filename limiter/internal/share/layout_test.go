@@ -40,7 +40,7 @@ func TestReadLinesReadsFromEachCacheLine(t *testing.T) {
 	base, lines := uintptr(unsafe.Pointer(&r)), make(map[uintptr]bool)
 	for _, field := range []unsafe.Pointer{
 		unsafe.Pointer(&r.bucket), // Allowed is in its first line
-		unsafe.Pointer(&r.inForce.Limit), unsafe.Pointer(&r.resting.at), unsafe.Pointer(&r.until),
+		unsafe.Pointer(&r.active.Limit), unsafe.Pointer(&r.inactive.at), unsafe.Pointer(&r.until),
 	} {
 		lines[(uintptr(field)-base)/64] = true
 	}

@@ -8,13 +8,13 @@ import (
 )
 
 // levels are what the grant of a Rate gives, and what the fallback gives. Decisions
-// touch only the one in force, the bucket. The other rests, and is charged with the
+// touch only the one in force, the bucket. The other is inactive, and is charged with the
 // same usage at each report and at each switch, so that a switch gives no second
 // burst. Which one is in force, the Rate says.
 type levels struct {
-	bucket  bucket.Bucket
-	inForce Level
-	resting resting
+	bucket   bucket.Bucket
+	active   Level
+	inactive inactive
 	rare
 }
 
@@ -27,7 +27,7 @@ func (l *levels) Level(now stage.Instant) stage.Level {
 // Open implements stage.Stage. The key knows whether its rule lets everything through.
 func (*levels) Open() (open bool, changed []<-chan struct{}) { return false, nil }
 
-// Cap implements stage.Stage: the level that rests is capped with its next charge.
+// Cap implements stage.Stage: the inactive level is capped with its next charge.
 func (l *levels) Cap(now stage.Instant, tokens float64) {
 	if l.bucket.Cap(now, tokens); tokens == inf {
 		return
@@ -44,18 +44,18 @@ func (l *levels) Cap(now stage.Instant, tokens float64) {
 // Bucket is what decides now. A remote stage counts in it without taking.
 func (l *levels) Bucket() *bucket.Bucket { return &l.bucket }
 
-// InForce is the level that the bucket has.
-func (l *levels) InForce() Level { return l.inForce }
+// Active is the level that the bucket has.
+func (l *levels) Active() Level { return l.active }
 
-// ChargeResting charges the level that is not in force with what the bucket has
+// ChargeInactive charges the inactive level with what the bucket has
 // allowed. Each grant does, and so does each report while there is none or an answer is
 // missing: the level overflows before a charge that comes late.
-func (l *levels) ChargeResting(now stage.Instant) {
+func (l *levels) ChargeInactive(now stage.Instant) {
 	var c *ceil
 	if s := l.seldom.Load(); s != nil && s.ceil != nil { // most have none
 		c = l.replace(func(s *seldom) { s.ceil = nil }).ceil
 	}
-	l.resting.charge(now, l.bucket.Allowed(), c)
+	l.inactive.charge(now, l.bucket.Allowed(), c)
 }
 
 // Succeed says that the host has used n tokens of the key lately, of which other parts
@@ -67,10 +67,10 @@ func (l *levels) Succeed(n int64) {
 }
 
 // Uncount takes back that n tokens were allowed that the bucket did not give.
-// The resting level has been charged with them, and gets nothing back.
+// The inactive level has been charged with them, and gets nothing back.
 func (l *levels) Uncount(n int64) {
 	l.bucket.Uncount(n)
-	l.resting.charged.Add(-min(n, bucket.MaxCost))
+	l.inactive.charged.Add(-min(n, bucket.MaxCost))
 }
 
 // Count implements Part.
@@ -83,7 +83,7 @@ func (l *levels) Inherit(u bucket.Usage) {
 		s.inherited.Allowed += u.Allowed
 		s.inherited.Rejected += u.Rejected
 	})
-	l.resting.charged.Add(u.Allowed)
+	l.inactive.charged.Add(u.Allowed)
 	l.bucket.Inherit(u)
 }
 

@@ -17,7 +17,7 @@ func (r *rare) Back(receipt stage.Receipt, actual int64) int64 {
 	return receipt.N - actual
 }
 
-// mark notes new marks of the bucket and of the level that rests.
+// mark notes new marks of the bucket and of the inactive level.
 func (r *rare) mark(m forgiven.Marks) {
 	if m != r.has().marks {
 		r.replace(func(s *seldom) { s.marks = m })

@@ -84,7 +84,7 @@ type RatePart interface {
 	// tokens that are left then.
 	Lend(now stage.Instant, more float64, hosts int) (left float64)
 
-	// Refill fills the bucket and the level that rests, and forgives their debts. Tokens
+	// Refill fills the bucket and the inactive level, and forgives their debts. Tokens
 	// that the key's owner lends with its grants are its own: of such a grant, only the
 	// debt is forgiven.
 	Refill(now stage.Instant)

@@ -18,7 +18,7 @@ type rare struct {
 
 // seldom is what a rare has. It does not change: another one takes its place.
 type seldom struct {
-	ceil      *ceil // until the next charge lowers the level that rests to it; nil: none
+	ceil      *ceil // until the next charge lowers the inactive level to it; nil: none
 	marks     forgiven.Marks
 	elsewhere forgiven.Mark // of the bucket elsewhere that is asked, as far as this host knows
 	left      *Elsewhere    // by the bucket elsewhere that was asked before; nil: none

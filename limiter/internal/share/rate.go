@@ -32,11 +32,11 @@ var (
 func NewRate(now stage.Instant, key string, t *Terms, hosts int, tokens float64, salt uint64) *Rate {
 	r := new(Rate)
 	r.init(key, t)
-	r.inForce = t.fallback(hosts)
-	r.bucket.Init(bucket.NewPace(r.inForce.Limit, r.inForce.Burst))
+	r.active = t.fallback(hosts)
+	r.bucket.Init(bucket.NewPace(r.active.Limit, r.active.Burst))
 	r.bucket.SetSalt(salt)
 	r.bucket.Cap(now, tokens)
-	r.resting.init(now)
+	r.inactive.init(now)
 	r.Steer(now, hosts)
 	return r
 }
@@ -44,7 +44,7 @@ func NewRate(now stage.Instant, key string, t *Terms, hosts int, tokens float64,
 // ReadLines reads from each cache line of r, so that what comes next does not wait for memory.
 // The result keeps the compiler from leaving that out.
 func ReadLines(r *Rate) int64 {
-	return r.bucket.Allowed() + int64(r.inForce.Limit) + int64(r.resting.at) + int64(r.until)
+	return r.bucket.Allowed() + int64(r.active.Limit) + int64(r.inactive.at) + int64(r.until)
 }
 
 // Allow implements stage.Stage.
@@ -171,17 +171,17 @@ func (r *Rate) Own() *Rate { return r }
 func (r *Rate) SetTerms(now stage.Instant, t *Terms) {
 	before := r.Terms().Rule.Limit
 	r.Base.SetTerms(now, t)
-	r.ChargeResting(now)
-	tokens, rested := r.bucket.Tokens(now), r.resting.tokens
-	decides, rests := FollowDebt(before, t.Rule, tokens), FollowDebt(before, t.Rule, rested)
+	r.ChargeInactive(now)
+	tokens, kept := r.bucket.Tokens(now), r.inactive.tokens
+	decides, inactive := FollowDebt(before, t.Rule, tokens), FollowDebt(before, t.Rule, kept)
 	r.mark(r.has().marks.Change(
 		func(of forgiven.Mark) forgiven.Mark { return of.After(tokens, decides) },
-		func(kept forgiven.Mark) forgiven.Mark { return kept.After(rested, rests) },
+		func(own forgiven.Mark) forgiven.Mark { return own.After(kept, inactive) },
 	))
-	if r.resting.tokens = rests; tokens < 0 {
+	if r.inactive.tokens = inactive; tokens < 0 {
 		r.bucket.Add(now, decides-tokens)
 		if less := t.Rule.Limit / before; less > 0 && less < 1 { // the next level compares itself with the one that the debt follows
-			r.inForce.Limit, r.beyond = r.inForce.Limit*less, true
+			r.active.Limit, r.beyond = r.active.Limit*less, true
 		}
 	}
 }
@@ -191,18 +191,18 @@ func (r *Rate) SetTerms(now stage.Instant, t *Terms) {
 // callers wait for it to be paid, but takes no longer to pay at a lower rate.
 func (r *Rate) Steer(now stage.Instant, hosts int) {
 	r.bucket.Drop(now)
-	r.ChargeResting(now)
-	decides, rests := r.Terms().fallback(hosts), r.granting(hosts)
+	r.ChargeInactive(now)
+	decides, inactive := r.Terms().fallback(hosts), r.granting(hosts)
 	valid := r.Valid(now)
 	if valid {
-		decides, rests = rests, decides
+		decides, inactive = inactive, decides
 	}
 	switch {
 	case valid != r.granted:
 		r.beyond = false
-		kept, less := r.resting.tokens, 1.0
-		if decides.Limit < r.inForce.Limit {
-			less = float64(decides.Limit / r.inForce.Limit)
+		kept, less := r.inactive.tokens, 1.0
+		if decides.Limit < r.active.Limit {
+			less = float64(decides.Limit / r.active.Limit)
 		}
 		was, along := r.has().marks, false
 		is := was
@@ -225,48 +225,48 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		if along && less == 1 && decides.Limit < rate.Inf { // all of the debt has gone along
 			before = max(before, 0)
 		}
-		r.granted, r.resting.tokens, r.resting.capped = valid, before, 0
-	case decides != r.inForce || r.beyond:
+		r.granted, r.inactive.tokens, r.inactive.capped = valid, before, 0
+	case decides != r.active || r.beyond:
 		r.beyond = false
 		r.bucket.SetPace(now, bucket.NewPace(decides.Limit, decides.Burst))
 	}
-	r.inForce = decides
+	r.active = decides
 	r.SetFallen(now, r.Terms().Reports && !r.granted)
 	if valid && r.floor == usage.FloorDrop {
 		r.bucket.SetPass(r.weight)
 	} else {
 		r.bucket.SetPass(1)
 	}
-	if r.given && (r.granted || r.resting.tokens != inf) { // else it was never in force, and takes over from the bucket
-		r.resting.set(now, rests.limited(r.Terms()), r.resting.tokens)
+	if r.given && (r.granted || r.inactive.tokens != inf) { // else it was never in force, and takes over from the bucket
+		r.inactive.set(now, inactive.limited(r.Terms()), r.inactive.tokens)
 	}
 }
 
-// restsOpen reports whether the level that is not in force limits nothing.
-func (r *Rate) restsOpen() bool {
+// inactiveOpen reports whether the inactive level limits nothing.
+func (r *Rate) inactiveOpen() bool {
 	if r.granted {
 		return r.Terms().fallback(1).Limit == rate.Inf
 	}
 	return r.given && r.floor == usage.FloorDrop
 }
 
-// Rests is the level that is not in force, after the same usage as the bucket. Its
+// Inactive is the inactive level, after the same usage as the bucket. Its
 // tokens are infinite if it never was in force.
-func (r *Rate) Rests(now stage.Instant) stage.Level {
-	r.ChargeResting(now)
-	level := stage.Level{Limit: r.resting.Limit, Burst: r.resting.Burst, Tokens: r.resting.tokens}
-	if r.restsOpen() {
+func (r *Rate) Inactive(now stage.Instant) stage.Level {
+	r.ChargeInactive(now)
+	level := stage.Level{Limit: r.inactive.Limit, Burst: r.inactive.Burst, Tokens: r.inactive.tokens}
+	if r.inactiveOpen() {
 		level.Limit = rate.Inf
 	}
 	return level
 }
 
-// Spent is how many tokens of the level that is not in force the bucket's events took
+// Spent is how many tokens of the inactive level the bucket's events took
 // and time has not filled in again. Tokens that a cap took are not in it.
 func (r *Rate) Spent(now stage.Instant) int64 {
-	rests := r.Rests(now)
-	rests.Tokens += r.resting.capped
-	return rests.Missing()
+	inactive := r.Inactive(now)
+	inactive.Tokens += r.inactive.capped
+	return inactive.Missing()
 }
 
 // Lend implements RatePart.
@@ -275,15 +275,15 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 	if r.granted {
 		// With the pace in one step: the new depth may be less than what
 		// there is now and not less than what there is to be.
-		if level := r.granting(hosts); level != r.inForce || r.beyond {
-			r.inForce, r.beyond = level, false
+		if level := r.granting(hosts); level != r.active || r.beyond {
+			r.active, r.beyond = level, false
 			old := r.bucket.Replace(now, bucket.NewPace(level.Limit, level.Burst), func(old float64) float64 { return old + more })
 			left = min(old+more, level.Burst)
 		} else {
 			left = r.bucket.Add(now, more)
 		}
 		if r.floor != usage.FloorDrop && !r.bucket.Drops() {
-			r.ChargeResting(now) // which level is in force does not change
+			r.ChargeInactive(now) // which level is in force does not change
 			return left
 		}
 		r.Steer(now, hosts)
@@ -293,15 +293,15 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 	if before == inf { // nothing was limited until now
 		before = 0
 	}
-	r.ChargeResting(now)
-	r.resting.set(now, r.granting(hosts).limited(r.Terms()), max(before+more, 0))
+	r.ChargeInactive(now)
+	r.inactive.set(now, r.granting(hosts).limited(r.Terms()), max(before+more, 0))
 	r.Steer(now, hosts)
 	return r.bucket.Tokens(now)
 }
 
 // Borrow puts tokens into the bucket that the owner has lent, and makes the bucket
 // deeper if it cannot hold them, until the next grant. The caller sees to it that
-// nothing else changes what is in force meanwhile. InForce may be read, and stays.
+// nothing else changes what is in force meanwhile. Active may be read, and stays.
 func (r *Rate) Borrow(now stage.Instant, tokens float64) {
 	if held := max(r.bucket.Tokens(now), 0) + tokens; held > r.bucket.Pace().Burst() {
 		r.bucket.Drop(now)
@@ -330,7 +330,7 @@ func (r *Rate) Forget(now stage.Instant, hosts int) {
 	r.until = now
 	r.Steer(now, hosts)
 	r.SetGrant(Grant{})
-	r.resting.init(now)
+	r.inactive.init(now)
 }
 
 // Idle implements Part.
@@ -341,14 +341,14 @@ func (r *Rate) Unused(now stage.Instant) bool {
 	if _, stated := r.Stated(); stated {
 		return false
 	}
-	r.ChargeResting(now)
-	return r.resting.full() || r.restsOpen()
+	r.ChargeInactive(now)
+	return r.inactive.full() || r.inactiveOpen()
 }
 
 // Refill implements RatePart.
 func (r *Rate) Refill(now stage.Instant) {
 	r.bucket.Drop(now)
-	r.ChargeResting(now)
+	r.ChargeInactive(now)
 	lends := r.Terms().Traits.Early
 	full := func(tokens, burst float64, granted bool) float64 {
 		if granted && lends {
@@ -359,8 +359,8 @@ func (r *Rate) Refill(now stage.Instant) {
 	r.mark(r.has().marks.Change(forgiven.Mark.Reset, forgiven.Mark.Reset)) // first: what is taken afterwards is not forgiven
 	p := r.bucket.Pace()
 	r.bucket.Replace(now, p, func(old float64) float64 { return full(old, p.Burst(), r.granted) })
-	if rests := &r.resting; rests.tokens != inf {
-		rests.tokens, rests.capped = full(rests.tokens, rests.Burst, !r.granted), 0
+	if inactive := &r.inactive; inactive.tokens != inf {
+		inactive.tokens, inactive.capped = full(inactive.tokens, inactive.Burst, !r.granted), 0
 	}
 }
 

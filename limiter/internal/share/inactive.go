@@ -8,14 +8,14 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// resting is the level of a Rate that is not in force. No caller takes tokens
+// inactive is the level of a Rate that is not in force. No caller takes tokens
 // from it. It fills as time passes, and is charged with what the bucket allows,
 // so that a switch of levels gives no second burst. The charge makes no debt; a
 // debt that the level had in force is paid as time passes. A level that limits nothing fills as
 // fast as the rule says, because the grant after it may limit: see Level.limited.
 //
 // charged is safe for concurrent use. The rest is for one caller at a time.
-type resting struct {
+type inactive struct {
 	Level
 	tokens  float64
 	capped  float64 // tokens that are missing because of a cap, not because they were used
@@ -24,12 +24,12 @@ type resting struct {
 }
 
 // init makes r the level before the first grant.
-func (r *resting) init(now stage.Instant) {
+func (r *inactive) init(now stage.Instant) {
 	r.at = now
 	r.set(now, Level{Burst: inf}, inf)
 }
 
-func (r *resting) set(now stage.Instant, l Level, tokens float64) {
+func (r *inactive) set(now stage.Instant, l Level, tokens float64) {
 	r.Level, r.tokens, r.at = l, min(tokens, l.Burst), max(r.at, now)
 	r.boundCapped()
 }
@@ -37,7 +37,7 @@ func (r *resting) set(now stage.Instant, l Level, tokens float64) {
 // charge fills the level in until now, and takes what the bucket, which has
 // allowed so many tokens, allowed since the last charge. c, unless nil, is the most
 // that the level had.
-func (r *resting) charge(now stage.Instant, allowed int64, c *ceil) {
+func (r *inactive) charge(now stage.Instant, allowed int64, c *ceil) {
 	used := allowed - r.charged.Load()
 	if used != 0 { // an atomic write waits for all earlier ones
 		r.charged.Add(used)
@@ -56,11 +56,11 @@ func (r *resting) charge(now stage.Instant, allowed int64, c *ceil) {
 }
 
 // boundCapped has no more tokens missing because of caps than are missing at all.
-func (r *resting) boundCapped() {
+func (r *inactive) boundCapped() {
 	if r.capped > 0 {
 		r.capped = max(min(r.capped, r.Burst-r.tokens), 0)
 	}
 }
 
 // full reports whether forgetting the level loses nothing.
-func (r *resting) full() bool { return r.tokens >= r.Burst || r.Limit == 0 }
+func (r *inactive) full() bool { return r.tokens >= r.Burst || r.Limit == 0 }

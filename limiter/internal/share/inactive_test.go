@@ -11,7 +11,7 @@ import (
 
 func TestAnOlderClockReadingDoesNotFillTheRestingLevelTwice(t *testing.T) {
 	const latest = stage.Instant(100 * time.Second)
-	var r resting
+	var r inactive
 	r.init(0)
 	r.set(latest, Level{1, 10}, 0)
 	r.charge(0, 0, nil)
