@@ -46,17 +46,17 @@ type Marks struct {
 	kept Mark // of the inactive level, of its own debts
 }
 
-// Owing marks a Receipt whose tokens left a debt at a level.
-type Owing struct {
+// Debt marks a Receipt whose tokens left a debt at a level.
+type Debt struct {
 	in   uint8
 	mark Mark
 }
 
-// Owing is the mark of a debt that is made now.
-func (m Marks) Owing() Owing { return Owing{m.in, m.of[m.in]} }
+// Debt is the mark of a debt that is made now.
+func (m Marks) Debt() Debt { return Debt{m.in, m.of[m.in]} }
 
-// Back is how many of n tokens come back. They left a debt whose mark is o.
-func (m Marks) Back(o Owing, n int64) int64 { return m.of[o.in].Back(o.mark, n) }
+// Back is how many of n tokens come back. They left a debt whose mark is d.
+func (m Marks) Back(d Debt, n int64) int64 { return m.of[d.in].Back(d.mark, n) }
 
 // Change makes new Marks of the debts in the bucket by f, and of those at the inactive level by g.
 func (m Marks) Change(f, g func(Mark) Mark) Marks {

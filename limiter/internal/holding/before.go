@@ -306,7 +306,7 @@ func (b *before) lately(level stage.Level) int64 {
 	allowed := int64(0)
 	for _, p := range b.Subjects() {
 		own := p.Rate
-		allowed += own.Bucket().Allowed() + own.Succeeded() + p.Part().Admitted()
+		allowed += own.Bucket().Allowed() + own.UsedBefore() + p.Part().Admitted()
 	}
 	switch inactive := r.Inactive(b.now).Missing(); {
 	case !r.Granted():

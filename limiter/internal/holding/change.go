@@ -94,7 +94,7 @@ func (c *Change) fill() {
 		s := next.pair[i]
 		begins := c.adopt(s, t)
 		if r := s.Rate; r != nil {
-			r.Succeed(due.used)
+			r.SetUsedBefore(due.used)
 		}
 		asked, of := answers || next.plan.measured() == i, remote.Of(s.Part())
 		switch {
@@ -160,7 +160,7 @@ func (c *Change) decide(tokens float64) {
 	}
 	for i, p := range next.Subjects() {
 		if r := p.Rate; r != nil {
-			r.SetBeside(c.builder.Migrator.Stages != nil && next.plan.measured() >= 0 && remote.Of(next.pair[1-i].Part()) != nil)
+			r.SetPaired(c.builder.Migrator.Stages != nil && next.plan.measured() >= 0 && remote.Of(next.pair[1-i].Part()) != nil)
 		}
 	}
 	switch {

@@ -27,7 +27,7 @@ func New(now stage.Instant, p share.Part) Ledger {
 // made live, nothing is new, and Book writes nothing: the lock of the Counts is not held then.
 func (l *Ledger) Book(upTo bucket.Usage) {
 	terms := l.Terms()
-	elsewhere := l.part.TakeElsewhere(terms.Asked)
+	elsewhere := l.part.TakeAdmitted(terms.Asked)
 	if c := terms.Counts; c != nil && (upTo != l.Seen || elsewhere != 0) {
 		c.Allowed += upTo.Allowed - l.Seen.Allowed + elsewhere
 		c.Rejected += upTo.Rejected - l.Seen.Rejected - elsewhere

@@ -46,7 +46,7 @@ type asking struct {
 	granted  atomic.Int64                      // of these
 	lent     atomic.Int64                      // tokens beside the events
 	withheld atomic.Int64                      // events that the budget did not allow to ask for
-	told     share.Asked                       // by TakeElsewhere
+	told     share.Asked                       // by TakeAdmitted
 }
 
 // started is a's asking, from now on.
@@ -119,7 +119,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		return v, stage.Receipt{}
 	}
 	to.asked.Add(1)
-	mark := a.MarkElsewhere()
+	mark := a.RemoteMark()
 	l := a.room(q.Now, 0)
 	if l.most > 0 {
 		defer to.borrows.Store(false)

@@ -36,8 +36,8 @@ func (a *Auto) Asking() bool { return a.asks.Load() }
 // Charging implements share.Part.
 func (a *Auto) Charging() bool { return a.owed.HasFirst() }
 
-// TakeElsewhere implements share.Part.
-func (a *Auto) TakeElsewhere(asked *share.Asked) (admitted int64) {
+// TakeAdmitted implements share.Part.
+func (a *Auto) TakeAdmitted(asked *share.Asked) (admitted int64) {
 	if s := a.asking.Load(); s != nil {
 		now := a.Asked()
 		if news := now.Since(s.told); news != (share.Asked{}) && asked != nil {
@@ -45,7 +45,7 @@ func (a *Auto) TakeElsewhere(asked *share.Asked) (admitted int64) {
 		}
 		s.told = now
 	}
-	return a.Stage.TakeElsewhere(nil)
+	return a.Stage.TakeAdmitted(nil)
 }
 
 // follow has a ask for each event unless there is a grant.

@@ -19,15 +19,15 @@ type counted struct {
 	*share.Rate
 	asks  atomic.Bool // of an Auto: there is no grant; readers need no other field to match it
 	owned bool
-	own   share.Elsewhere // see away
+	own   share.AdmittedRemote // see away
 }
 
 // falls reports whether the fallback decides while the remote does not answer: there is no grant.
 func (c *counted) falls() bool { return !c.owned || c.asks.Load() }
 
 // away counts what the owner allowed: on from where an earlier bucket of the Rate left.
-func (c *counted) away() *share.Elsewhere {
-	if left := c.Elsewhere(); left != nil {
+func (c *counted) away() *share.AdmittedRemote {
+	if left := c.AdmittedRemote(); left != nil {
 		return left
 	}
 	return &c.own
@@ -77,5 +77,5 @@ func (c *counted) canceled(q stage.Request) (stage.Verdict, stage.Receipt) {
 // Admitted implements share.Part.
 func (c *counted) Admitted() int64 { return c.away().Admitted() }
 
-// TakeElsewhere implements share.Part.
-func (c *counted) TakeElsewhere(*share.Asked) (admitted int64) { return c.away().Take() }
+// TakeAdmitted implements share.Part.
+func (c *counted) TakeAdmitted(*share.Asked) (admitted int64) { return c.away().Take() }

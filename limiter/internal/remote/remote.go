@@ -87,7 +87,7 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	default:
 		return stage.Because(stage.TooCostly), receipt // and not counted, as in a bucket.Bucket
 	}
-	mark := s.MarkElsewhere()
+	mark := s.RemoteMark()
 	outcome, err := s.ask(ctx, q, loan{})
 	switch {
 	case err != nil && ctx.Err() != nil: // the caller has gone, and the remote did not fail
@@ -135,7 +135,7 @@ func (s *Stage) SetTerms(now stage.Instant, t *share.Terms) {
 	s.Rate.SetTerms(now, t)
 	follows := share.FollowDebt(before.Limit, t.Rule, tokens)
 	if follows != tokens {
-		s.ChangeMarkElsewhere(func(m forgiven.Mark) forgiven.Mark { return m.After(tokens, follows) })
+		s.UpdateRemoteMark(func(m forgiven.Mark) forgiven.Mark { return m.After(tokens, follows) })
 	}
 	if (before.Limit != t.Rule.Limit || before.Burst != t.Rule.Burst) && s.tokens.Asked() {
 		s.tokens.Change(now, before, t.Rule, func(tokens float64) float64 { return share.FollowDebt(before.Limit, t.Rule, tokens) })
@@ -217,7 +217,7 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	switch from := receipt.Rest.(type) {
 	case fromRemote:
 		if from.Mark != nil {
-			back = s.MarkElsewhere().Back(*from.Mark, back)
+			back = s.RemoteMark().Back(*from.Mark, back)
 		}
 	case fromFallback:
 		if back = s.Back(from.Receipt, actual); from.taken {
@@ -226,7 +226,7 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	}
 	gone := s.gone.Load()
 	if gone {
-		s.Return(back)
+		s.AddReturned(back)
 	}
 	s.uncount(back, s.owned || gone)
 	s.Owe(now, -back)
@@ -261,7 +261,7 @@ func (s *Stage) owe(n int64) {
 func (s *Stage) TakeOver(now stage.Instant, n int64) {
 	if n > 0 {
 		if !s.owned {
-			s.OweElsewhere(n, func(now stage.Instant, n int64) { s.Owe(now, -n) })
+			s.AddPrecharge(n, func(now stage.Instant, n int64) { s.Owe(now, -n) })
 		}
 		s.oweOnly(now, n)
 	}
@@ -309,7 +309,7 @@ func (s *Stage) Idle(now stage.Instant) bool {
 // a while. Nothing that s is still asked for changes what is in force, which may be another
 // algorithm's.
 func (s *Stage) Leave() {
-	s.LeaveElsewhere(s.away())
+	s.LeaveRemote(s.away())
 	s.mu.Lock()
 	s.gone.Store(true)
 	s.mu.Unlock()
@@ -328,7 +328,7 @@ func (s *Stage) RefillElsewhere(ctx context.Context, now stage.Instant) error {
 	outcome, err := s.do(ctx, stage.Operation{Kind: stage.FillTokens, ID: rand.Uint64() | 1, Key: s.Key(), Rule: rule, N: n})
 	if err == nil {
 		s.tokens.Set(now, rule, outcome.Left)
-		s.FillElsewhere()
+		s.RefillRemote()
 	}
 	return err
 }

@@ -37,7 +37,7 @@ func (r *inactive) set(now stage.Instant, l Level, tokens float64) {
 // charge fills the level in until now, and takes what the bucket, which has
 // allowed so many tokens, allowed since the last charge. c, unless nil, is the most
 // that the level had.
-func (r *inactive) charge(now stage.Instant, allowed int64, c *ceil) {
+func (r *inactive) charge(now stage.Instant, allowed int64, c *ceiling) {
 	used := allowed - r.charged.Load()
 	if used != 0 { // an atomic write waits for all earlier ones
 		r.charged.Add(used)

@@ -15,7 +15,7 @@ type levels struct {
 	bucket   bucket.Bucket
 	active   Level
 	inactive inactive
-	rare
+	extras
 }
 
 // Level implements stage.Stage.
@@ -32,12 +32,12 @@ func (l *levels) Cap(now stage.Instant, tokens float64) {
 	if l.bucket.Cap(now, tokens); tokens == inf {
 		return
 	}
-	l.replace(func(s *seldom) {
-		next := &ceil{tokens, now}
-		if s.ceil != nil { // how fast the level fills is not known here
-			next.tokens = min(tokens, s.ceil.tokens)
+	l.update(func(e *extra) {
+		next := &ceiling{tokens, now}
+		if e.ceiling != nil { // how fast the level fills is not known here
+			next.tokens = min(tokens, e.ceiling.tokens)
 		}
-		s.ceil = next
+		e.ceiling = next
 	})
 }
 
@@ -51,18 +51,18 @@ func (l *levels) Active() Level { return l.active }
 // allowed. Each grant does, and so does each report while there is none or an answer is
 // missing: the level overflows before a charge that comes late.
 func (l *levels) ChargeInactive(now stage.Instant) {
-	var c *ceil
-	if s := l.seldom.Load(); s != nil && s.ceil != nil { // most have none
-		c = l.replace(func(s *seldom) { s.ceil = nil }).ceil
+	var c *ceiling
+	if e := l.current.Load(); e != nil && e.ceiling != nil { // most have none
+		c = l.update(func(e *extra) { e.ceiling = nil }).ceiling
 	}
 	l.inactive.charge(now, l.bucket.Allowed(), c)
 }
 
-// Succeed says that the host has used n tokens of the key lately, of which other parts
+// SetUsedBefore says that the host has recently used n tokens of the key, of which other Parts
 // may have allowed some.
-func (l *levels) Succeed(n int64) {
-	if n -= l.bucket.Allowed(); n > l.Succeeded() {
-		l.replace(func(s *seldom) { s.used = n })
+func (l *levels) SetUsedBefore(n int64) {
+	if n -= l.bucket.Allowed(); n > l.UsedBefore() {
+		l.update(func(e *extra) { e.usedBefore = n })
 	}
 }
 
@@ -79,19 +79,19 @@ func (l *levels) Count(now stage.Instant) bucket.Usage { return l.bucket.Count(n
 // Inherit implements Part. The bucket gave none of those tokens, so the level that is not in
 // force is not charged with them either.
 func (l *levels) Inherit(u bucket.Usage) {
-	l.replace(func(s *seldom) {
-		s.inherited.Allowed += u.Allowed
-		s.inherited.Rejected += u.Rejected
+	l.update(func(e *extra) {
+		e.inherited.Allowed += u.Allowed
+		e.inherited.Rejected += u.Rejected
 	})
 	l.inactive.charged.Add(u.Allowed)
 	l.bucket.Inherit(u)
 }
 
 // Allowed is what the bucket has ever allowed, without what it counts for another Part.
-func (l *levels) Allowed() int64 { return l.bucket.Allowed() - l.has().inherited.Allowed }
+func (l *levels) Allowed() int64 { return l.bucket.Allowed() - l.extra().inherited.Allowed }
 
 // Inherited is what the bucket counts for other Parts.
-func (l *levels) Inherited() bucket.Usage { return l.has().inherited }
+func (l *levels) Inherited() bucket.Usage { return l.extra().inherited }
 
 // Tokens implements Part.
 func (l *levels) Tokens(now stage.Instant) float64 { return l.bucket.Tokens(now) }

@@ -37,9 +37,9 @@ type Part interface {
 	// elsewhere allowed it. Safe for concurrent use.
 	Admitted() int64
 
-	// TakeElsewhere is what Admitted has grown by since the last call. It adds what was
+	// TakeAdmitted is what Admitted has grown by since the last call. It adds what was
 	// asked since to asked, which may be nil.
-	TakeElsewhere(asked *Asked) (admitted int64)
+	TakeAdmitted(asked *Asked) (admitted int64)
 
 	// Inherit takes over what another Part of the key counted and did not report.
 	Inherit(u bucket.Usage)

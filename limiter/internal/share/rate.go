@@ -76,7 +76,7 @@ func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receip
 	if q.Kind != stage.Take {
 		return r.take(q), receipt
 	}
-	has := r.has() // before, so that a switch meanwhile gives back too little and not too much
+	has := r.extra() // before, so that a switch meanwhile gives back too little and not too much
 	if v = r.take(q); v.Reason > stage.Soft || q.N <= 0 {
 		return v, receipt
 	}
@@ -84,10 +84,10 @@ func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receip
 	case math.IsInf(v.Left, 1):
 		receipt.Rest = countedOnly{}
 	case v.Left < 0:
-		receipt.Rest = has.marks.Owing()
+		receipt.Rest = has.marks.Debt()
 	}
-	if has.beside {
-		receipt.Rest = beside{receipt.Rest}
+	if has.paired {
+		receipt.Rest = paired{receipt.Rest}
 	}
 	return v, receipt
 }
@@ -128,10 +128,10 @@ type countedOnly struct{}
 // for gets as much back, unless it gave the tokens, too. If the key of r was idle meanwhile, and its
 // bucket is another one, that gets what comes back.
 func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
-	receipt, both := alone(receipt)
+	receipt, both := unpaired(receipt)
 	actual = max(actual, 0)
 	back := r.Back(receipt, actual)
-	if back > 0 && r.has().full {
+	if back > 0 && r.extra().leftFull {
 		if to := r.Successor(); to != nil {
 			if receipt.N = back; receipt.Rest != (countedOnly{}) {
 				receipt.Rest = nil // back is less by what was forgiven
@@ -143,9 +143,9 @@ func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	switch {
 	case back <= 0:
 	case both:
-		r.Return(back)
+		r.AddReturned(back)
 	default:
-		r.has().repayDebt(now, back)
+		r.extra().refundPrecharge(now, back)
 	}
 	switch {
 	case receipt.N == 0:
@@ -174,7 +174,7 @@ func (r *Rate) SetTerms(now stage.Instant, t *Terms) {
 	r.ChargeInactive(now)
 	tokens, kept := r.bucket.Tokens(now), r.inactive.tokens
 	decides, inactive := FollowDebt(before, t.Rule, tokens), FollowDebt(before, t.Rule, kept)
-	r.mark(r.has().marks.Change(
+	r.mark(r.extra().marks.Change(
 		func(of forgiven.Mark) forgiven.Mark { return of.After(tokens, decides) },
 		func(own forgiven.Mark) forgiven.Mark { return own.After(kept, inactive) },
 	))
@@ -204,7 +204,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		if decides.Limit < r.active.Limit {
 			less = float64(decides.Limit / r.active.Limit)
 		}
-		was, along := r.has().marks, false
+		was, along := r.extra().marks, false
 		is := was
 		before := r.bucket.Replace(now, bucket.NewPace(decides.Limit, decides.Burst), func(old float64) float64 {
 			is, along = was, true
@@ -356,7 +356,7 @@ func (r *Rate) Refill(now stage.Instant) {
 		}
 		return burst
 	}
-	r.mark(r.has().marks.Change(forgiven.Mark.Reset, forgiven.Mark.Reset)) // first: what is taken afterwards is not forgiven
+	r.mark(r.extra().marks.Change(forgiven.Mark.Reset, forgiven.Mark.Reset)) // first: what is taken afterwards is not forgiven
 	p := r.bucket.Pace()
 	r.bucket.Replace(now, p, func(old float64) float64 { return full(old, p.Burst(), r.granted) })
 	if inactive := &r.inactive; inactive.tokens != inf {

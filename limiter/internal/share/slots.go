@@ -82,8 +82,8 @@ func (s *Slots) Occupied() int64 {
 // Admitted implements Part: no slots are elsewhere.
 func (*Slots) Admitted() int64 { return 0 }
 
-// TakeElsewhere implements Part.
-func (*Slots) TakeElsewhere(*Asked) (admitted int64) { return 0 }
+// TakeAdmitted implements Part.
+func (*Slots) TakeAdmitted(*Asked) (admitted int64) { return 0 }
 
 // Idle implements Part.
 func (s *Slots) Idle(stage.Instant) bool {

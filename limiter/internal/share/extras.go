@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package share
+
+import (
+	"sync/atomic"
+
+	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/forgiven"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// extras is what few Rates need. The others pay one word for it. The zero extras is empty.
+// Safe for concurrent use.
+type extras struct {
+	current atomic.Pointer[extra] // nil is the zero extra
+}
+
+// extra is the content of an extras. It does not change: an update replaces it.
+type extra struct {
+	ceiling    *ceiling        // the next charge lowers the inactive level to it; nil: none
+	marks      forgiven.Marks  // of the debts in both levels
+	remoteMark forgiven.Mark   // of the debts in the remote bucket that is asked, as far as this host knows
+	remote     *AdmittedRemote // counts for the remote bucket that was asked before; nil: none
+	precharge  *Precharge      // at the remote bucket that is asked; nil: none
+	returned   int64           // see Returned
+	usedBefore int64           // see UsedBefore
+	inherited  bucket.Usage    // what the bucket counts for another Part: see levels.Inherit
+	costly     *atomic.Int64   // see TooCostly; nil: none
+	leftFull   bool            // the key has left the Rate, whose levels were full
+	paired     bool            // see SetPaired
+}
+
+// ceiling is the most tokens that a level had at an instant.
+type ceiling struct {
+	tokens float64
+	at     stage.Instant
+}
+
+// noExtra is the content of most extras. It does not change.
+var noExtra extra
+
+// extra is the current content, which callers do not change.
+func (x *extras) extra() *extra {
+	if e := x.current.Load(); e != nil {
+		return e
+	}
+	return &noExtra
+}
+
+// update replaces the content by what f makes of it, and returns the earlier content.
+func (x *extras) update(f func(*extra)) (was extra) {
+	for {
+		old := x.current.Load()
+		if was = noExtra; old != nil {
+			was = *old
+		}
+		next := new(extra)
+		*next = was
+		if f(next); *next == noExtra {
+			next = nil
+		}
+		if x.current.CompareAndSwap(old, next) {
+			return was
+		}
+	}
+}
+
+// UsedBefore is how many tokens other Parts of the key had used when the Rate took over from them.
+func (x *extras) UsedBefore() int64 { return x.extra().usedBefore }
+
+// RejectCostly counts n tokens of an event that costs more than any may.
+func (x *extras) RejectCostly(n int64) {
+	e := x.extra()
+	for ; e.costly == nil; e = x.extra() {
+		x.update(func(e *extra) {
+			if e.costly == nil {
+				e.costly = new(atomic.Int64)
+			}
+		})
+	}
+	e.costly.Add(min(n, bucket.MaxCost))
+}
+
+// TooCostly is how many tokens RejectCostly has counted. They are no demand, so Count leaves
+// them out.
+func (x *extras) TooCostly() int64 {
+	if n := x.extra().costly; n != nil {
+		return n.Load()
+	}
+	return 0
+}
+
+// LeaveFull says that the key is idle or forgotten while both levels are full. If the key comes
+// back, it begins with another, full bucket, which gets what callers give back from then on.
+func (x *extras) LeaveFull() { x.update(func(e *extra) { e.leftFull = true }) }
