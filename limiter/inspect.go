@@ -118,7 +118,7 @@ func (g *Group) Counts(f func(c Count)) {
 		common := p.Common()
 		c := Count{Key: name, Rule: common.Terms().Rule, Granted: common.Granted(), part: p, now: now}
 		c.Allowed, c.Rejected = countedBy(now, p)
-		_, c.Fallback = p.Fallen()
+		_, c.Fallback = p.InFallback()
 		if c.Granted {
 			c.Weight = common.Grant().Weight
 		}
@@ -177,7 +177,7 @@ func statusOf(now stage.Instant, of share.Part) ShareStatus {
 		Passes:    1,
 	}
 	st.Allowed, st.Rejected = countedBy(now, of)
-	if since, fallen := of.Fallen(); fallen {
+	if since, inFallback := of.InFallback(); inFallback {
 		st.Fallback, st.FallbackSince = true, since.Time()
 	}
 	if slots, ok := of.(*share.Slots); ok {

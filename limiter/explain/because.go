@@ -30,7 +30,7 @@ func (k *Key) because(rule *dynamicconfig.Rule, sh *limiter.ShareStatus, hosts i
 	case rule.InFlight:
 		say = k.slots(rule, sh.Aside)
 	case k.Fallback:
-		say = k.fallen(rule, hosts)
+		say = k.inFallback(rule, hosts)
 	case k.Asks && k.Algorithm == limiter.Auto:
 		say = []string{fmt.Sprintf("this host has no part of the limit of %s yet, and asks the key's owner for each event", rule.Amount())}
 	case k.Algorithm == exact.Name:
@@ -132,8 +132,8 @@ func (k *Key) since() string {
 	return " since " + k.FallbackSince.UTC().Format(time.DateTime) + " UTC"
 }
 
-// fallen says how the fallback decides.
-func (k *Key) fallen(rule *dynamicconfig.Rule, hosts int) []string {
+// inFallback says how the fallback decides.
+func (k *Key) inFallback(rule *dynamicconfig.Rule, hosts int) []string {
 	why := "the key's owner has granted this host nothing yet, or its grant ran out because the owner did not answer"
 	if k.Asks && k.Algorithm != limiter.Auto {
 		why = "the bucket elsewhere does not answer"

@@ -175,7 +175,7 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 		e.askedOwner(rule)
 		e.Rule = maps.Collect(rule.Fields())
 	}
-	use, fallen, refuse, silent, other, elsewhere, waits := 0, 0, 0, 0, 0, 0, 0
+	use, fallback, refuse, silent, other, elsewhere, waits := 0, 0, 0, 0, 0, 0, 0
 	for _, h := range e.Hosts {
 		if h.Program && h.Answered == nil {
 			waits++
@@ -194,7 +194,7 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 		}
 		elsewhere += count(h.Owner != "" && h.Owner != owner)
 		use += count(h.Key.InUse)
-		fallen += count(h.Key.Fallback)
+		fallback += count(h.Key.Fallback)
 		refuse += count(h.Key.Refuses)
 	}
 	var say []string
@@ -213,8 +213,8 @@ func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explan
 		if refuse > 0 {
 			say = append(say, fmt.Sprintf("%d would refuse an event now", refuse))
 		}
-		if fallen > 0 {
-			say = append(say, fmt.Sprintf("%s by `fallback: %s`", printable.Count(fallen, "goes", "go"), rule.Fallback))
+		if fallback > 0 {
+			say = append(say, fmt.Sprintf("%s by `fallback: %s`", printable.Count(fallback, "goes", "go"), rule.Fallback))
 		}
 		if owner != "" && !e.OwnerAnswers {
 			say = append(say, fmt.Sprintf("the key's owner, %s, does not answer", owner))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package elsewhere is what a host knows of a bucket elsewhere: what the host owes it, how
-// many tokens it is believed to have, and until when asking it does not help.
+// Package elsewhere is a host's view of one remote bucket: the charges and returns that the host
+// has not sent yet (Outbox), how many tokens the bucket is estimated to have (Estimate), and until
+// when another ask is known not to help (Refusal).
 package elsewhere

@@ -54,11 +54,11 @@ func (l Level) Of(now stage.Instant, key string) float64 {
 	return math.NaN()
 }
 
-// As is At and Uncapped of a bucket that has so many tokens; NaN is not known. If it is still owed something, it
+// As is At and Uncapped of a bucket that has so many tokens; NaN is not known. While charges are unsent, it
 // may show too many.
-func (e *Estimate) As(now stage.Instant, rule *dynamicconfig.Rule, has float64, owedNothing bool) (tokens, uncapped float64) {
+func (e *Estimate) As(now stage.Instant, rule *dynamicconfig.Rule, has float64, allSent bool) (tokens, uncapped float64) {
 	tokens, uncapped = e.At(now, rule), e.Uncapped(now, rule)
-	if has < uncapped || has > uncapped && owedNothing {
+	if has < uncapped || has > uncapped && allSent {
 		has = min(has, rule.Burst)
 		return tokens - uncapped + has, has
 	}

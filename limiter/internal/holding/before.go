@@ -217,7 +217,7 @@ func (b *before) tokensFor(here bool) float64 {
 	if !here || !level.Remote {
 		return level.Tokens
 	}
-	if _, fallen := b.Answering().Fallen(); fallen {
+	if _, inFallback := b.Answering().InFallback(); inFallback {
 		return level.Tokens
 	}
 	even := (level.Tokens + level.Above) / float64(b.hosts)

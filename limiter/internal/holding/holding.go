@@ -57,14 +57,14 @@ func (h *Holding) Answering() share.Part {
 	return h.pair[max(h.plan.Answers, 0)].Part()
 }
 
-// Owed returns how many of n tokens that are charged the part that answers can owe; 0
+// Chargeable is how many of n tokens the part that answers can be charged with; 0
 // without parts. Decisions call it, so it does not read the Part, which a change may replace
 // meanwhile.
-func (h *Holding) Owed(n int64) int64 {
+func (h *Holding) Chargeable(n int64) int64 {
 	if h.pair[0] == nil {
 		return 0
 	}
-	return h.pair[max(h.plan.Answers, 0)].Owed(n)
+	return h.pair[max(h.plan.Answers, 0)].Chargeable(n)
 }
 
 // RejectCostly counts n tokens of an event that costs more than any may as rejected by the
@@ -140,7 +140,7 @@ func (h *Holding) Dormant(now stage.Instant) bool {
 		return false
 	}
 	of := remote.Of(h.pair[0].Part())
-	return of == nil || !of.Owes()
+	return of == nil || !of.HasUnsent()
 }
 
 // Retire ends h, with which nothing is lost: no key has it any more. Its last usage is

@@ -30,13 +30,13 @@ func newHolder(hosts int) *holder {
 	interval, h := func() time.Duration { return time.Second }, &holder{hosts: hosts}
 	h.of = &holding.Builder{
 		Reporter: report.New(report.Config{
-			Interval: interval, Timeout: interval, Fell: func(stage.Instant, *share.Base, bool) {}, Rand: rand.New(rand.NewPCG(1, 1)),
+			Interval: interval, Timeout: interval, FallbackChanged: func(stage.Instant, *share.Base, bool) {}, Rand: rand.New(rand.NewPCG(1, 1)),
 			Successor: func(_, algorithm string) *report.Subject { return h.Find(algorithm) },
 		}),
 		Hub: remote.NewHub(remote.HubConfig{
 			Log: slog.New(slog.DiscardHandler), Background: func(f func()) { f() },
 			Failures: tally.NoopScope.Counter(""), Skipped: tally.NoopScope.Counter(""),
-			Fell: func(stage.Instant, *share.Base, bool) {},
+			FallbackChanged: func(stage.Instant, *share.Base, bool) {},
 		}),
 	}
 	return h

@@ -78,8 +78,8 @@ func (c *Config) changed(now stage.Instant, change Change, key, rule string) {
 	}
 }
 
-// fell tells the listener that the key of a part has entered or left its fallback.
-func (c *Config) fell(now stage.Instant, part *share.Base, entered bool) {
+// fallbackChanged tells the listener that the key of a part has entered or left its fallback.
+func (c *Config) fallbackChanged(now stage.Instant, part *share.Base, entered bool) {
 	change := FallbackLeft
 	if entered {
 		change = FallbackEntered

@@ -141,11 +141,11 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, aske
 	}
 }
 
-// Charged counts n tokens that were taken because they are spent already, as far as a bucket
-// can owe them, unless st, which decided, lets everything through: then none were taken.
+// Charged counts a charge of n tokens that st decided, as far as a bucket can be charged. While the rule
+// lets everything through, nothing was charged.
 func (k *Key) Charged(st *State, n int64) {
 	if k.set != nil && st.rule.limits() {
-		st.rule.usage.Charged(st.Owed(n))
+		st.rule.usage.Charged(st.Chargeable(n))
 	}
 }
 

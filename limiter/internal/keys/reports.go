@@ -43,15 +43,15 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 		if now.Sub(st.Used()) >= unused && s.idleLocked(now, k, st) {
 			continue
 		}
-		fell := false // one side of a migration, or both
+		fallback := false // one side of a migration, or both
 		for _, p := range st.Subjects() {
 			round.Visit(p, hosts)
-			if _, fallen := p.Part().Fallen(); fallen {
-				fell = true
+			if _, inFallback := p.Part().InFallback(); inFallback {
+				fallback = true
 			}
 		}
-		if fell {
-			st.rule.usage.Fallen++
+		if fallback {
+			st.rule.usage.InFallback++
 		}
 		st.countDivergence()
 		if st = k.state.Load(); st.forgettable(now) {

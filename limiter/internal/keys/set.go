@@ -53,7 +53,7 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
 	s.metrics = usage.New(c.Scope)
 	s.hub = remote.NewHub(remote.HubConfig{
 		Log: c.Log, Background: c.Background, Charges: c.Charges,
-		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, Fell: s.fell,
+		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, FallbackChanged: s.fallbackChanged,
 	})
 	s.table = keytable.New[Key]()
 	s.compared = make(compared)
@@ -61,7 +61,7 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
 		s.seed = *c.Seed
 	}
 	s.reporter = report.New(report.Config{
-		Interval: s.Interval, Timeout: func() time.Duration { return s.settings.Load().rules.properties().UpdateTimeout }, Placement: c.Placement, Rand: rand.New(rand.NewPCG(s.seed, s.seed)), Fell: s.fell, Successor: s.successor,
+		Interval: s.Interval, Timeout: func() time.Duration { return s.settings.Load().rules.properties().UpdateTimeout }, Placement: c.Placement, Rand: rand.New(rand.NewPCG(s.seed, s.seed)), FallbackChanged: s.fallbackChanged, Successor: s.successor,
 	})
 	s.builder = holding.Builder{Reporter: s.reporter, Hub: s.hub, Links: s.hub.Links(c.Remotes, c.Levels), Migrator: c.Migrator}
 	s.settings.Store(&settings{rules: newRules(s, 0, snapshot), hosts: max(hosts, 1)})

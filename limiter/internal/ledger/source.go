@@ -29,7 +29,7 @@ func (s *Source) Slots() *share.Slots {
 func (s *Source) SetPart(p share.RatePart) { s.part = p }
 
 // Common is what every Part has. Decisions call it: they look at the Rate, which never
-// changes, and not at the Part. So do Owed, Asks and Count.
+// changes, and not at the Part. So do Chargeable, Asks and Count.
 func (s *Source) Common() *share.Base {
 	if s.Rate != nil {
 		return &s.Rate.Base
@@ -43,8 +43,8 @@ func (s *Source) Terms() *share.Terms { return s.Common().Terms() }
 // Algorithm is the one whose terms are in force.
 func (s *Source) Algorithm() string { return s.Terms().Algorithm }
 
-// Owed returns how many of n tokens that are charged a bucket can owe.
-func (s *Source) Owed(n int64) int64 { return s.Terms().Owed(n) }
+// Chargeable is how many of n tokens a bucket can be charged with.
+func (s *Source) Chargeable(n int64) int64 { return s.Terms().Chargeable(n) }
 
 // Early reports whether the host reports as soon as its demand changes.
 func (s *Source) Early() bool { return s.Rate != nil && s.Rate.Terms().Traits.Early }

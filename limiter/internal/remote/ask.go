@@ -26,9 +26,9 @@ type asker struct {
 	Stage
 }
 
-// Fallen implements share.Part.
-func (a *asker) Fallen() (since stage.Instant, ok bool) {
-	if since, ok = a.Rate.Fallen(); ok || !a.asks.Load() {
+// InFallback implements share.Part.
+func (a *asker) InFallback() (since stage.Instant, ok bool) {
+	if since, ok = a.Rate.InFallback(); ok || !a.asks.Load() {
 		return since, ok
 	}
 	return a.failing.At()
@@ -36,7 +36,7 @@ func (a *asker) Fallen() (since stage.Instant, ok bool) {
 
 // asking is what an asker knows of the events that its bucket refused and that
 // its owner was asked for. Most keys have a grant that covers their events, and no asking.
-// The zero value has asked for none. Safe for concurrent use, but for told.
+// The zero value has asked for none. Safe for concurrent use, but for reported.
 type asking struct {
 	budget   budget.Budget
 	borrows  atomic.Bool                       // an ask for more than its event is under way
@@ -46,7 +46,7 @@ type asking struct {
 	granted  atomic.Int64                      // of these
 	lent     atomic.Int64                      // tokens beside the events
 	withheld atomic.Int64                      // events that the budget did not allow to ask for
-	told     share.Asked                       // by TakeAdmitted
+	reported share.Asked                       // by TakeAdmitted
 }
 
 // started is a's asking, from now on.
@@ -58,8 +58,8 @@ func (a *asker) started() *asking {
 	return a.asking.Load()
 }
 
-// lastNo is the last refusal; nil before the first.
-func (a *asker) lastNo() *elsewhere.Refusal {
+// lastRefusal is the last refusal; nil before the first.
+func (a *asker) lastRefusal() *elsewhere.Refusal {
 	if s := a.asking.Load(); s != nil {
 		return s.last.Load()
 	}
@@ -104,7 +104,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		return v, stage.Receipt{}
 	}
 	v.Reason = stage.Limited // the cost is not too high for the owner
-	if last := a.lastNo(); last.Stands(q) {
+	if last := a.lastRefusal(); last.Stands(q) {
 		v.RetryAfter = last.RetryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	}
@@ -136,7 +136,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		return v, stage.Receipt{}
 	case ctx.Err() != nil:
 		if outcome.OK {
-			a.Owe(q.Now, -q.N)
+			a.ChargeLater(q.Now, -q.N)
 		}
 		a.borrow(q.Now, l, outcome.Lent)
 		return a.canceled(q)
@@ -148,7 +148,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 	}
 	to.granted.Add(1)
 	a.borrow(q.Now, l, outcome.Lent)
-	a.away().Admit(min(q.N, bucket.MaxCost))
+	a.admittedRemote().Admit(min(q.N, bucket.MaxCost))
 	return stage.Verdict{Answer: stage.Answer{By: stage.ByOwner}, Wait: outcome.Wait, Left: outcome.Left}, paid(q, outcome, mark)
 }
 
@@ -218,8 +218,8 @@ func (a *asker) untimely(ctx context.Context, now stage.Instant) bool {
 // mayPay reports whether the owner may pay q, which was refused for reason, now or
 // later.
 func (a *asker) mayPay(q stage.Request, reason stage.Reason) bool {
-	_, fallen := a.Fallen()
-	return (reason == stage.Limited || reason == stage.TooCostly) && !fallen && float64(q.N) <= a.Terms().Rule.Costliest()
+	_, inFallback := a.InFallback()
+	return (reason == stage.Limited || reason == stage.TooCostly) && !inFallback && float64(q.N) <= a.Terms().Rule.Costliest()
 }
 
 // Asked is what was asked so far. Safe for concurrent use.
@@ -234,7 +234,7 @@ func (a *asker) Asked() share.Asked {
 // NotBefore is the Instant until which asking for an event such as the last one that
 // was refused is known not to help. Safe for concurrent use.
 func (a *asker) NotBefore() stage.Instant {
-	if last := a.lastNo(); last != nil {
+	if last := a.lastRefusal(); last != nil {
 		return last.Until()
 	}
 	return 0

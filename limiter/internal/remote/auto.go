@@ -34,16 +34,16 @@ func NewAuto(r *share.Rate, l *Link) *Auto {
 func (a *Auto) Asking() bool { return a.asks.Load() }
 
 // Charging implements share.Part.
-func (a *Auto) Charging() bool { return a.owed.HasFirst() }
+func (a *Auto) Charging() bool { return a.outbox.HasBarrier() }
 
 // TakeAdmitted implements share.Part.
 func (a *Auto) TakeAdmitted(asked *share.Asked) (admitted int64) {
 	if s := a.asking.Load(); s != nil {
 		now := a.Asked()
-		if news := now.Since(s.told); news != (share.Asked{}) && asked != nil {
+		if news := now.Since(s.reported); news != (share.Asked{}) && asked != nil {
 			*asked = asked.Plus(news)
 		}
-		s.told = now
+		s.reported = now
 	}
 	return a.Stage.TakeAdmitted(nil)
 }
@@ -51,7 +51,7 @@ func (a *Auto) TakeAdmitted(asked *share.Asked) (admitted int64) {
 // follow has a ask for each event unless there is a grant.
 func (a *Auto) follow() {
 	asks := !a.Granted()
-	a.SetFallen(0, false)
+	a.SetFallback(0, false)
 	a.asks.Store(asks)
 }
 
@@ -115,7 +115,7 @@ func (a *Auto) Allow(ctx context.Context, now stage.Instant) stage.Reason {
 		return reason
 	}
 	q := stage.Request{Now: now, N: 1, Kind: stage.Final}
-	if a.lastNo().Stands(q) {
+	if a.lastRefusal().Stands(q) {
 		return reason // as askOwner does, which also says when to retry
 	}
 	v, _ := a.askOwner(ctx, q, stage.Because(reason))
@@ -144,7 +144,7 @@ func (a *Auto) Idle(now stage.Instant) bool {
 	if a.asks.Load() {
 		return a.Stage.Idle(now)
 	}
-	return a.owed.None() && a.tokens.Full(now, a.Terms().Rule) && a.Unused(now)
+	return a.outbox.Empty() && a.tokens.Full(now, a.Terms().Rule) && a.Unused(now)
 }
 
 // Level implements stage.Stage.

@@ -19,14 +19,15 @@ type counted struct {
 	*share.Rate
 	asks  atomic.Bool // of an Auto: there is no grant; readers need no other field to match it
 	owned bool
-	own   share.AdmittedRemote // see away
+	own   share.AdmittedRemote // see admittedRemote
 }
 
 // falls reports whether the fallback decides while the remote does not answer: there is no grant.
 func (c *counted) falls() bool { return !c.owned || c.asks.Load() }
 
-// away counts what the owner allowed: on from where an earlier bucket of the Rate left.
-func (c *counted) away() *share.AdmittedRemote {
+// admittedRemote counts what the owner admitted. It goes on with the count of the remote bucket that the Rate
+// asked before.
+func (c *counted) admittedRemote() *share.AdmittedRemote {
 	if left := c.AdmittedRemote(); left != nil {
 		return left
 	}
@@ -41,7 +42,7 @@ func (c *counted) count(now stage.Instant, n int64, ok bool) {
 		return
 	}
 	if ok {
-		c.away().Admit(min(n, bucket.MaxCost))
+		c.admittedRemote().Admit(min(n, bucket.MaxCost))
 	}
 	c.Bucket().Record(n, false)
 	if waited := c.asks.Load(); waited || c.Bucket().LowAlways() { // a retired Rate reports each use
@@ -58,10 +59,10 @@ func (c *counted) disown(now stage.Instant, n int64, ok bool) {
 }
 
 // uncount takes back that n were allowed: they did not happen. apart says that an owner to which
-// the Rate reports is told of them otherwise, or never heard of them.
+// the Rate reports learns of that otherwise, or has never been told that they were.
 func (c *counted) uncount(n int64, apart bool) {
 	if apart {
-		c.away().Admit(-min(n, bucket.MaxCost))
+		c.admittedRemote().Admit(-min(n, bucket.MaxCost))
 		c.Bucket().Record(-n, false)
 		return
 	}
@@ -75,7 +76,7 @@ func (c *counted) canceled(q stage.Request) (stage.Verdict, stage.Receipt) {
 }
 
 // Admitted implements share.Part.
-func (c *counted) Admitted() int64 { return c.away().Admitted() }
+func (c *counted) Admitted() int64 { return c.admittedRemote().Admitted() }
 
 // TakeAdmitted implements share.Part.
-func (c *counted) TakeAdmitted(*share.Asked) (admitted int64) { return c.away().Take() }
+func (c *counted) TakeAdmitted(*share.Asked) (admitted int64) { return c.admittedRemote().Take() }

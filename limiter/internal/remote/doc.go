@@ -7,7 +7,7 @@
 //	                  └──▶ not answered: the host's part under the rule's
 //	                       fallback decides, and what it lets through is
 //	                       charged when the remote answers again
-//	Settle ──▶ owed ──▶ Remote.Do in the background, until it is answered
+//	Settle ──▶ outbox ──▶ Remote.Do in the background, until it is answered
 //
 // A Stage asks for each event. An Auto asks only while the key's owner says
 // so, and else decides by its grant.

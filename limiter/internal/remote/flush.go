@@ -9,14 +9,14 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// FlushLater sends what Stages owe their remotes, but not soon after a failure. Charges to
-// remotes that take them for many keys at a time go together.
+// FlushLater sends the charges of all Stages, except of those whose latest send failed less than retryEvery
+// ago. Charges to Remotes that take them for many keys at a time share calls.
 func (h *Hub) FlushLater(now stage.Instant) {
-	due := slices.DeleteFunc(h.owing.stages(), func(s *Stage) bool { return s.waits(now) })
+	due := slices.DeleteFunc(h.backlog.stages(), func(s *Stage) bool { return s.waits(now) })
 	for _, s := range h.flushTogether(now, due) {
 		s.Flush(now)
 	}
-	h.owing.tidy(now)
+	h.backlog.tidy(now)
 }
 
 // Flush is FlushLater, also soon after a failure: as many at a time as may run in the
@@ -24,7 +24,7 @@ func (h *Hub) FlushLater(now stage.Instant) {
 func (h *Hub) Flush() {
 	h.Join() // what is under way may leave no room, or fail
 	now := stage.Now()
-	alone := h.flushTogether(now, h.owing.stages())
+	alone := h.flushTogether(now, h.backlog.stages())
 	for len(alone) > 0 {
 		h.Join()
 		some := alone[:min(len(alone), h.running.Most())]
@@ -33,15 +33,15 @@ func (h *Hub) Flush() {
 			s.Flush(now)
 		}
 		h.Join()
-		if !slices.ContainsFunc(some, func(s *Stage) bool { return !s.Owes() }) {
+		if !slices.ContainsFunc(some, func(s *Stage) bool { return !s.HasUnsent() }) {
 			break
 		}
 	}
 	h.Join()
 }
 
-// flushTogether sends what those of stages owe whose remotes take charges of many keys at a
-// time, and returns the others.
+// flushTogether sends the charges of those stages whose Remotes take charges of many keys at a
+// time, and returns the other stages.
 func (h *Hub) flushTogether(now stage.Instant, stages []*Stage) (alone []*Stage) {
 	if len(stages) == 0 { // as is usual
 		return nil
@@ -58,14 +58,14 @@ func (h *Hub) flushTogether(now stage.Instant, stages []*Stage) (alone []*Stage)
 	for under, some := range together {
 		if !h.run(h.batches, func() { sendAll(now, h.config.Charges[under], some) }) {
 			for _, s := range some {
-				s.owed.End(nil)
+				s.outbox.End(nil)
 			}
 		}
 	}
 	return alone
 }
 
-// sendAll sends what stages owe, for which the caller has begun.
+// sendAll sends the charges of stages. The caller has begun each.
 func sendAll(now stage.Instant, to stage.Charges, stages []*Stage) {
 	defer func() { // also if Charges end this goroutine
 		for _, s := range stages {
@@ -79,8 +79,8 @@ func sendAll(now stage.Instant, to stage.Charges, stages []*Stage) {
 	}
 }
 
-// sendNext sends the next Operation of each of stages. It ends those that owe nothing more or
-// have no answer, and calls more with each of the others.
+// sendNext sends the next Operation of each of stages. It ends those that have nothing more to send or
+// got no answer, and calls more with each of the others.
 func sendNext(now stage.Instant, to stage.Charges, stages []*Stage, more func(*Stage)) {
 	ops, sent := make([]stage.Operation, 0, len(stages)), stages[:0]
 	for _, s := range stages {
@@ -97,7 +97,7 @@ func sendNext(now stage.Instant, to stage.Charges, stages []*Stage, more func(*S
 		if elsewhere.Panicked(err) {
 			sent[i].host.remotePanicked(ops[i].Rule.Shown(ops[i].Key), err)
 		}
-		if failed := sent[i].heard(now, err); failed != nil || !sent[i].Owes() {
+		if failed := sent[i].record(now, err); failed != nil || !sent[i].HasUnsent() {
 			sent[i].end(now, failed)
 		} else {
 			more(sent[i])

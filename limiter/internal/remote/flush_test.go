@@ -35,54 +35,54 @@ func (c slow) DoAll(_ context.Context, ops []stage.Operation, done func(i int, o
 func newSlowHub() *Hub {
 	return NewHub(HubConfig{
 		Log: slog.New(slog.DiscardHandler), Charges: map[string]stage.Charges{"exact": slow{new(store)}},
-		Failures: tally.NoopScope.Counter(""), Skipped: tally.NoopScope.Counter(""), Fell: func(stage.Instant, *share.Base, bool) {},
+		Failures: tally.NoopScope.Counter(""), Skipped: tally.NoopScope.Counter(""), FallbackChanged: func(stage.Instant, *share.Base, bool) {},
 	})
 }
 
-// noneOwes fails t if one of stages owes something.
-func noneOwes(t *testing.T, stages []*Stage) {
+// noneUnsent fails t if one of stages has unsent charges.
+func noneUnsent(t *testing.T, stages []*Stage) {
 	t.Helper()
-	owe := 0
+	unsent := 0
 	for _, s := range stages {
-		if s.Owes() {
-			owe++
+		if s.HasUnsent() {
+			unsent++
 		}
 	}
-	if owe > 0 {
-		t.Errorf("%d of %d stages owe something still", owe, len(stages))
+	if unsent > 0 {
+		t.Errorf("%d of %d stages still have unsent charges", unsent, len(stages))
 	}
 }
 
-// A host that stops sends all that its keys owe, also if as many batches are under way as may.
+// A host that stops sends the charges of all its keys, also if as many batches are under way as may.
 func TestFlushSendsWhatIsOwedWhileManyBatchesAreUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newSlowHub()
 		var stages []*Stage
 		for range maxBatches + 1 {
 			s := newStage(t, new(store), h)
-			s.owe(1)
+			s.enqueue(1)
 			stages = append(stages, s)
 			h.FlushLater(0)
 		}
 		h.Flush()
-		noneOwes(t, stages)
+		noneUnsent(t, stages)
 	})
 }
 
-// A host that stops sends what many keys owe beside a charge that was not answered.
+// A host that stops sends the charges of many keys beside one that was not answered.
 func TestFlushSendsWhatIsOwedBesideWhatIsSentAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newSlowHub()
 		var stages []*Stage
 		for range 2 * maxBackground {
 			s := newStage(t, new(store), h)
-			s.owe(1)
+			s.enqueue(1)
 			s.next() // has no answer
-			s.owe(1)
+			s.enqueue(1)
 			stages = append(stages, s)
 		}
 		h.Flush()
-		noneOwes(t, stages)
+		noneUnsent(t, stages)
 	})
 }
 
@@ -95,14 +95,14 @@ func TestFlushEndsWhileChargesGoOn(t *testing.T) {
 			if s.remote = (slow{}); !together {
 				h.config.Charges = nil
 			}
-			s.owe(1)
+			s.enqueue(1)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
 			var caller sync.WaitGroup
 			caller.Go(func() {
 				for ctx.Err() == nil {
 					time.Sleep(time.Second / 2)
-					s.Owe(stage.Now(), 1)
+					s.ChargeLater(stage.Now(), 1)
 				}
 			})
 			began := time.Now()
@@ -120,18 +120,18 @@ func TestFlushEndsWhileChargesGoOn(t *testing.T) {
 func TestAFlushInVainIsNotTheLast(t *testing.T) {
 	h, remote := newHub(), &store{err: errAway}
 	s := newStage(t, remote, h)
-	s.owe(1)
+	s.enqueue(1)
 	h.Flush()
 	remote.err = nil
 	h.FlushLater(stage.Now().Add(retryEvery))
-	noneOwes(t, []*Stage{s})
+	noneUnsent(t, []*Stage{s})
 }
 
 // Listeners hear when a remote answers the charges of a host that stops.
 func TestFlushTellsWhenARemoteAnswers(t *testing.T) {
 	h, remote := newHub(), &store{err: errAway}
 	var at stage.Instant
-	h.config.Fell = func(now stage.Instant, _ *share.Base, _ bool) { at = now }
+	h.config.FallbackChanged = func(now stage.Instant, _ *share.Base, _ bool) { at = now }
 	s := newStage(t, remote, h)
 	s.Take(t.Context(), request(1))
 	remote.err = nil
@@ -158,16 +158,16 @@ func TestAnAnswerToAChargeCountsOnce(t *testing.T) {
 	h.config.Charges = map[string]stage.Charges{"exact": twice{remote}}
 	stages := []*Stage{newStage(t, remote, h), newStage(t, remote, h)}
 	for _, s := range stages {
-		s.owe(1)
+		s.enqueue(1)
 	}
 	h.FlushLater(0)
-	noneOwes(t, stages)
+	noneUnsent(t, stages)
 	if remote.sent != 2 {
 		t.Errorf("2 charges were sent %d times", remote.sent)
 	}
 }
 
-// unended carries out no charge until it is told to stop.
+// unended carries out no charge until it is reported to stop.
 type unended struct{}
 
 func (unended) DoAll(ctx context.Context, _ []stage.Operation, _ func(i int, o stage.Outcome, err error)) {
@@ -175,16 +175,16 @@ func (unended) DoAll(ctx context.Context, _ []stage.Operation, _ func(i int, o s
 }
 
 // A host that stops does not wait for ever for Charges of another package. What they did not
-// answer is owed still.
+// answer stays in the outbox.
 func TestFlushEndsThoughChargesDoNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newSlowHub()
 		h.config.Charges = map[string]stage.Charges{"exact": unended{}}
 		s := newStage(t, new(store), h)
-		s.owe(1)
+		s.enqueue(1)
 		began := time.Now()
-		if h.Flush(); time.Since(began) > time.Minute || !s.Owes() {
-			t.Errorf("the host stops after %v, and owes: %t", time.Since(began), s.Owes())
+		if h.Flush(); time.Since(began) > time.Minute || !s.HasUnsent() {
+			t.Errorf("the host stops after %v, and has unsent charges: %t", time.Since(began), s.HasUnsent())
 		}
 	})
 }

@@ -24,10 +24,10 @@ type Hub struct {
 	config   HubConfig
 	running  background.Goroutines
 	batches  background.Goroutines // of charges: those of single keys keep none of them waiting
-	owing    owing
+	backlog  backlog
 	failures budget.Budget // warnings of them
 	warned   atomic.Bool   // since a remote bucket answered last
-	unsaid   atomic.Int64  // failures since the last warning of them
+	unlogged atomic.Int64  // failures since the last warning of them
 	nonsense budget.Budget // warnings of answers that make no sense
 	panics   budget.Budget // errors that tell of one
 	asks     budget.Budget
@@ -46,8 +46,8 @@ type HubConfig struct {
 	Failures tally.Counter // calls that brought no answer
 	Skipped  tally.Counter // calls that were not made because too many were under way
 
-	// Fell is told of a key that falls back, or that does not any more.
-	Fell func(now stage.Instant, part *share.Base, entered bool)
+	// FallbackChanged is called when a key enters or leaves its fallback.
+	FallbackChanged func(now stage.Instant, part *share.Base, entered bool)
 }
 
 // maxBackground bounds the calls in the background of a Hub, and maxBatches those with
@@ -101,11 +101,11 @@ func (h *Hub) run(among background.Goroutines, f func()) bool {
 	return false
 }
 
-// remoteOwes implements services.
-func (h *Hub) remoteOwes(s *Stage) { h.owing.add(s) }
+// addUnsent implements services.
+func (h *Hub) addUnsent(s *Stage) { h.backlog.add(s) }
 
-// remoteOwedBefore implements services.
-func (h *Hub) remoteOwedBefore(s *Stage) *Stage { return h.owing.before(s) }
+// unsentBefore implements services.
+func (h *Hub) unsentBefore(s *Stage) *Stage { return h.backlog.before(s) }
 
 // remoteFailed implements services. It logs at most one warning of a kind per second of the clock:
 // calls that fail together may have begun at any time.
@@ -120,9 +120,9 @@ func (h *Hub) remoteFailed(r *share.Rate, err error, first bool) {
 	case errors.Is(err, stage.ErrBusy): // this host is busy; the remote may be well
 	case !h.warned.Load() && h.failures.Spend(stage.Now(), 1, 1): // also if another remote answers again, or the first failure came too soon after a warning
 		h.warned.Store(true)
-		h.config.Log.Warn("a key's owner, or its bucket elsewhere, does not answer; its keys fall back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "others", h.unsaid.Swap(0), "error", err)
+		h.config.Log.Warn("a key's owner, or its bucket elsewhere, does not answer; its keys fall back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "others", h.unlogged.Swap(0), "error", err)
 	default:
-		h.unsaid.Add(1)
+		h.unlogged.Add(1)
 	}
 }
 
@@ -134,9 +134,9 @@ func (h *Hub) remoteAnswers(r *share.Rate) {
 	}
 }
 
-// remoteFell implements services.
-func (h *Hub) remoteFell(now stage.Instant, r *share.Rate, entered bool) {
-	h.config.Fell(now, r.Common(), entered)
+// fallbackChanged implements services.
+func (h *Hub) fallbackChanged(now stage.Instant, r *share.Rate, entered bool) {
+	h.config.FallbackChanged(now, r.Common(), entered)
 }
 
 // remotePanicked implements services. It logs at most one error per second.

@@ -27,8 +27,8 @@ type services interface {
 	// remoteAnswers says that the remote answers again for a key.
 	remoteAnswers(r *share.Rate)
 
-	// remoteFell says that a key falls back, or does not any more.
-	remoteFell(now stage.Instant, r *share.Rate, entered bool)
+	// fallbackChanged says that a key enters or leaves its fallback.
+	fallbackChanged(now stage.Instant, r *share.Rate, entered bool)
 
 	// mayAsk reports whether the host may ask a Remote once more at now, for what
 	// a grant does not cover.
@@ -38,12 +38,12 @@ type services interface {
 	// may show it.
 	remotePanicked(key string, err error)
 
-	// remoteOwes lists s from now on, because s has charges or refunds to send.
-	remoteOwes(s *Stage)
+	// addUnsent lists s from now on: s has charges or returns to send.
+	addUnsent(s *Stage)
 
-	// remoteOwedBefore is the Stage that has left the key of s, and that owes the same bucket
-	// something; nil if there is none.
-	remoteOwedBefore(s *Stage) *Stage
+	// unsentBefore is the Stage that has left the key of s and has unsent charges for the same
+	// bucket; nil if there is none.
+	unsentBefore(s *Stage) *Stage
 
 	// mayWait reports whether an ask may wait for what runs in the background.
 	mayWait() bool
@@ -64,10 +64,10 @@ type line struct {
 	failing share.Since // the last event had no answer
 	failure share.Since // an operation had no answer, the last time at this second
 
-	mu   sync.Mutex  // held while what is in force changes under an Auto, while gone does, and while a fallback is told of
+	mu   sync.Mutex  // held while what is in force changes under an Auto, while gone does, and while a fallback is reported of
 	gone atomic.Bool // see Stage.Leave
 
-	listed atomic.Bool // the Hub knows that something is owed; here because it takes no more memory
+	listed atomic.Bool // in the Hub's backlog; here because it takes no more memory
 }
 
 // Asks reports whether it is the Remote of algorithm that is asked.
@@ -82,7 +82,7 @@ func (l *line) do(ctx context.Context, op stage.Operation) (stage.Outcome, error
 	return o, err
 }
 
-// retryEvery is how often what is owed is sent again to a remote that is not
+// retryEvery is how often charges are sent again to a remote that is not
 // asked for anything else.
 const retryEvery = 10 * time.Second
 
@@ -93,7 +93,7 @@ func (l *line) failed(now stage.Instant, err error, event bool) {
 	l.host.remoteFailed(l.Rate, err, first)
 	l.failure.Again(now)
 	if first {
-		l.fell(now, true)
+		l.fallbackChanged(now, true)
 	}
 }
 
@@ -103,16 +103,16 @@ func (l *line) answers(now stage.Instant) {
 		return
 	}
 	if l.host.remoteAnswers(l.Rate); l.falls() {
-		l.fell(now, false)
+		l.fallbackChanged(now, false)
 	}
 }
 
-// fell tells of a fallback, unless no key has it any more.
-func (l *line) fell(now stage.Instant, entered bool) {
+// fallbackChanged reports that the key enters or leaves its fallback, unless no key has l any more.
+func (l *line) fallbackChanged(now stage.Instant, entered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
 	if !l.gone.Load() {
-		l.host.remoteFell(now, l.Rate, entered)
+		l.host.fallbackChanged(now, l.Rate, entered)
 	}
 }

@@ -29,7 +29,7 @@ const (
 	fewest = 3
 
 	// steady is how many events/s a host must want to ask ahead. With fewer, the next
-	// one is too far away.
+	// one is too far admittedRemote.
 	steady = 5
 )
 
@@ -108,7 +108,7 @@ func (a *asker) ranLow(ctx context.Context, now stage.Instant) {
 // need not wait for one. The budget bounds these asks too.
 func (a *asker) askAhead(now stage.Instant) {
 	q := stage.Request{Now: now}
-	if !a.mayPay(q, stage.Limited) || a.lastNo().Holds(now) {
+	if !a.mayPay(q, stage.Limited) || a.lastRefusal().Holds(now) {
 		return
 	}
 	l := a.room(now, steady)

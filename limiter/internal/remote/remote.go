@@ -19,7 +19,7 @@ import (
 // Stage is a Rate whose bucket is elsewhere. The bucket that it has itself is
 // the fallback's. Use New.
 type Stage struct {
-	debts
+	sender
 	tokens elsewhere.Estimate // of the remote
 }
 
@@ -49,11 +49,11 @@ func Of(p share.Part) *Stage {
 func (s *Stage) init(r *share.Rate, l *Link) {
 	s.Rate, s.Link = r, l
 	s.tokens.Init()
-	if before := l.host.remoteOwedBefore(s); before != nil && before.owed.Begin() {
+	if before := l.host.unsentBefore(s); before != nil && before.outbox.Begin() {
 		rule := r.Terms().Rule
-		s.tokens.Set(stage.Now(), rule, rule.Burst-float64(s.owed.TakeOver(&before.owed)))
-		before.owed.End(nil)
-		s.owe(0) // it is listed
+		s.tokens.Set(stage.Now(), rule, rule.Burst-float64(s.outbox.TakeOver(&before.outbox)))
+		before.outbox.End(nil)
+		s.enqueue(0) // so that s is listed
 	}
 }
 
@@ -100,7 +100,7 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	s.tokens.Set(q.Now, t.Rule, outcome.Left)
 	if ctx.Err() != nil {
 		if outcome.OK { // the caller did not wait for the answer
-			s.Owe(q.Now, -q.N)
+			s.ChargeLater(q.Now, -q.N)
 		}
 		return stage.Because(stage.Canceled), receipt
 	}
@@ -127,7 +127,7 @@ func paid(q stage.Request, o stage.Outcome, mark forgiven.Mark) stage.Receipt {
 	return stage.Receipt{N: q.N, Rest: fromRemote{}}
 }
 
-// SetTerms implements share.Part. The remote bucket's debts follow, too. What has come into it
+// SetTerms implements share.Part. The remote bucket's sender follow, too. What has come into it
 // until now has come in as the rule before says.
 func (s *Stage) SetTerms(now stage.Instant, t *share.Terms) {
 	before := s.Terms().Rule
@@ -147,13 +147,13 @@ func (s *Stage) ask(ctx context.Context, q stage.Request, l loan) (stage.Outcome
 	op := stage.Operation{Key: s.Key(), Rule: s.Terms().Rule, N: float64(q.N), Longest: min(max(q.Longest, 0), maxAsk), More: l.most, Wants: l.wants}
 	var outcome stage.Outcome
 	var err error
-	if s.owed.HasFirst() {
+	if s.outbox.HasBarrier() {
 		outcome, err = s.askAfter(ctx, op)
 	} else {
 		outcome, err = s.do(ctx, op)
 	}
 	if err == nil && outcome.OK && outcome.Wait > op.Longest+maxExcess {
-		s.Owe(q.Now, -q.N) // the caller cannot wait as long
+		s.ChargeLater(q.Now, -q.N) // the caller cannot wait as long
 		err = stage.ErrNonsense
 	}
 	return outcome, err
@@ -168,7 +168,7 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 	s.disown(q.Now, q.N, v.OK())
 	switch {
 	case v.OK():
-		s.owe(q.N)
+		s.enqueue(q.N)
 		if q.Kind == stage.Take && q.N > 0 {
 			receipt = stage.Receipt{N: q.N, Rest: fromFallback{receipt, !math.IsInf(v.Left, 1)}}
 		}
@@ -180,7 +180,7 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 
 // charge takes tokens that are spent already, without waiting for the remote.
 func (s *Stage) charge(q stage.Request) stage.Verdict {
-	n, rule := min(s.Terms().Owed(q.N), bucket.MaxCost), s.Terms().Rule
+	n, rule := min(s.Terms().Chargeable(q.N), bucket.MaxCost), s.Terms().Rule
 	left := max(s.Level(q.Now).Tokens-float64(n), -rule.MostDebt())
 	if s.failing.Holds() {
 		s.Spend(q.Now, n)
@@ -191,8 +191,8 @@ func (s *Stage) charge(q stage.Request) stage.Verdict {
 	s.tokens.Change(q.Now, rule, rule, func(before float64) float64 {
 		return min(before, max(before-float64(n), -rule.MostDebt())) // no charge makes a deeper debt
 	})
-	if s.owe(n); q.Kind == stage.Before {
-		s.putFirst()
+	if s.enqueue(n); q.Kind == stage.Before {
+		s.setBarrier()
 	}
 	s.Flush(q.Now)
 	return stage.Verdict{Left: left}
@@ -229,44 +229,44 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 		s.AddReturned(back)
 	}
 	s.uncount(back, s.owned || gone)
-	s.Owe(now, -back)
+	s.ChargeLater(now, -back)
 }
 
-// Owe charges the remote with n tokens in the background, or gives them back if
+// ChargeLater charges the remote with n tokens in the background, or gives them back if
 // n is negative. It counts nothing.
-func (s *Stage) Owe(now stage.Instant, n int64) {
-	s.oweOnly(now, n)
+func (s *Stage) ChargeLater(now stage.Instant, n int64) {
+	s.queueCharge(now, n)
 	s.Flush(now)
 }
 
-// oweOnly is Owe, but sends nothing yet.
-func (s *Stage) oweOnly(now stage.Instant, n int64) {
+// queueCharge is ChargeLater without sending.
+func (s *Stage) queueCharge(now stage.Instant, n int64) {
 	rule := s.Terms().Rule
 	s.tokens.Change(now, rule, rule, func(tokens float64) float64 { return tokens - float64(n) })
-	s.owe(n)
+	s.enqueue(n)
 }
 
-// owe notes that the remote has not been charged with n tokens yet.
-func (s *Stage) owe(n int64) {
-	s.owed.Add(n)
+// enqueue adds n tokens to the outbox.
+func (s *Stage) enqueue(n int64) {
+	s.outbox.Add(n)
 	if !s.listed.Load() && s.listed.CompareAndSwap(false, true) {
-		s.host.remoteOwes(s)
+		s.host.addUnsent(s)
 	}
 }
 
 // TakeOver charges the remote with n of the tokens that this host used before s was
-// asked; the remote knows the rest, but for what it is owed already. It decides about what
-// s asks from now on after both. The Rate gives the remote back what callers give back of the
-// n tokens. The owner of a key under an Auto learns that from the reports, which count less then.
+// asked. The remote knows of all others, except of those in the outbox. What s asks from now on waits
+// for both. What callers give back of the n tokens goes back to the remote. The owner of a key under an
+// Auto learns of that from the reports, which count less then.
 func (s *Stage) TakeOver(now stage.Instant, n int64) {
 	if n > 0 {
 		if !s.owned {
-			s.AddPrecharge(n, func(now stage.Instant, n int64) { s.Owe(now, -n) })
+			s.AddPrecharge(n, func(now stage.Instant, n int64) { s.ChargeLater(now, -n) })
 		}
-		s.oweOnly(now, n)
+		s.queueCharge(now, n)
 	}
-	if s.Owes() {
-		s.putFirst()
+	if s.HasUnsent() {
+		s.setBarrier()
 		s.Flush(now)
 	}
 }
@@ -293,7 +293,7 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 // Elsewhere is the level of the bucket elsewhere, also while it is not asked.
 func (s *Stage) Elsewhere(now stage.Instant) stage.Level {
 	rule := s.Terms().Rule
-	tokens, uncapped := s.tokens.As(now, rule, s.level.Of(now, s.Key()), s.owed.None())
+	tokens, uncapped := s.tokens.As(now, rule, s.level.Of(now, s.Key()), s.outbox.Empty())
 	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: tokens, Above: uncapped - tokens, Remote: true}
 }
 
@@ -302,26 +302,26 @@ func (s *Stage) Elsewhere(now stage.Instant) stage.Level {
 // does not answer does not keep the key: the caller that forgets the key calls
 // Leave.
 func (s *Stage) Idle(now stage.Instant) bool {
-	return (s.owed.None() && s.tokens.Full(now, s.Terms().Rule) || s.failing.Holds()) && s.Rate.Idle(now)
+	return (s.outbox.Empty() && s.tokens.Full(now, s.Terms().Rule) || s.failing.Holds()) && s.Rate.Idle(now)
 }
 
-// Leave says that no key decides by s any more. Its Hub goes on sending what it owes, for
+// Leave says that no key decides by s any more. Its Hub goes on sending its charges for
 // a while. Nothing that s is still asked for changes what is in force, which may be another
 // algorithm's.
 func (s *Stage) Leave() {
-	s.LeaveRemote(s.away())
+	s.LeaveRemote(s.admittedRemote())
 	s.mu.Lock()
 	s.gone.Store(true)
 	s.mu.Unlock()
 }
 
-// Fallen implements share.Part.
-func (s *Stage) Fallen() (since stage.Instant, ok bool) { return s.failing.At() }
+// InFallback implements share.Part.
+func (s *Stage) InFallback() (since stage.Instant, ok bool) { return s.failing.At() }
 
 // Asking implements share.Part.
 func (s *Stage) Asking() bool { return true }
 
-// RefillElsewhere implements share.RatePart. What this host owes is charged afterwards.
+// RefillElsewhere implements share.RatePart. What is in the outbox is charged afterwards.
 func (s *Stage) RefillElsewhere(ctx context.Context, now stage.Instant) error {
 	rule := s.Terms().Rule
 	n := min(math.Ceil(rule.Burst+rule.MostDebt()), float64(bucket.MaxCost))

@@ -38,11 +38,11 @@ func (h *host) remoteFailed(_ *share.Rate, _ error, first bool) {
 
 func (h *host) remoteAnswers(*share.Rate) { h.answers++ }
 
-func (h *host) remoteFell(stage.Instant, *share.Rate, bool) {}
+func (h *host) fallbackChanged(stage.Instant, *share.Rate, bool) {}
 
-func (h *host) remoteOwes(*Stage) {}
+func (h *host) addUnsent(*Stage) {}
 
-func (h *host) remoteOwedBefore(*Stage) *Stage { return nil }
+func (h *host) unsentBefore(*Stage) *Stage { return nil }
 
 func (h *host) mayAsk(stage.Instant) bool { return !h.full }
 
@@ -183,8 +183,8 @@ func TestWhatIsOwedIsSentOnce(t *testing.T) {
 		}
 		s.err, h.full = nil, false
 		r.Flush(0)
-		if s.settled != want || !r.owed.None() {
-			t.Fatalf("the remote bucket was told of %v, want %v", s.settled, want)
+		if s.settled != want || !r.outbox.Empty() {
+			t.Fatalf("the remote bucket was reported of %v, want %v", s.settled, want)
 		}
 	}
 }
@@ -193,12 +193,12 @@ func TestARemoteIsToldApart(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, tt := range map[string]struct {
-		store  store
-		ctx    context.Context
-		want   stage.Reason
-		by     stage.Source
-		host   host
-		fallen bool
+		store      store
+		ctx        context.Context
+		want       stage.Reason
+		by         stage.Source
+		host       host
+		inFallback bool
 	}{
 		"answered":     {store{}, t.Context(), stage.Granted, stage.ByAlgorithm, host{}, false},
 		"refused":      {store{answer: &stage.Outcome{}}, t.Context(), stage.Limited, stage.ByAlgorithm, host{}, false},
@@ -211,8 +211,8 @@ func TestARemoteIsToldApart(t *testing.T) {
 		var h host
 		r := newStage(t, &tt.store, &h)
 		v, _ := r.Take(tt.ctx, request(2))
-		if v.Reason != tt.want || v.By != tt.by || h != tt.host || fallen(r) != tt.fallen {
-			t.Errorf("%s: %+v, the host heard %+v, fallen %v", name, v, h, fallen(r))
+		if v.Reason != tt.want || v.By != tt.by || h != tt.host || inFallback(r) != tt.inFallback {
+			t.Errorf("%s: %+v, the host heard %+v, inFallback %v", name, v, h, inFallback(r))
 		}
 	}
 }
@@ -224,10 +224,10 @@ func TestNonsenseEndsNoFallback(t *testing.T) {
 	r := newStage(t, s, h)
 	r.Take(t.Context(), request(2))
 	r.Flush(0)
-	if !fallen(r) || h.answers != 0 {
-		t.Errorf("fallen %v, and the host heard %d times that the remote answers", fallen(r), h.answers)
+	if !inFallback(r) || h.answers != 0 {
+		t.Errorf("inFallback %v, and the host heard %d times that the remote answers", inFallback(r), h.answers)
 	}
-	if r.Owes() {
+	if r.HasUnsent() {
 		t.Error("a charge whose answer makes no sense is sent again")
 	}
 }
@@ -250,7 +250,7 @@ func TestAReceiptIsSettledWhereItCameFrom(t *testing.T) {
 	}
 }
 
-// A caller that would not wait is not told to.
+// A caller that would not wait is not reported to.
 func TestAWaitThatIsLongerThanAskedIsNonsense(t *testing.T) {
 	for _, tt := range []struct {
 		wait, longest time.Duration
@@ -290,8 +290,8 @@ func TestAChargeOfARemoteThatFails(t *testing.T) {
 	}
 }
 
-// fallen reports whether p uses its fallback.
-func fallen(p share.Part) bool {
-	_, ok := p.Fallen()
+// inFallback reports whether p uses its fallback.
+func inFallback(p share.Part) bool {
+	_, ok := p.InFallback()
 	return ok
 }

@@ -33,7 +33,7 @@ func TestANewKeyReportsSoonWhenItRunsLow(t *testing.T) {
 	if len(said) != 1 || said[0].Allowed[0] != 6 || said[0].Wants[0] <= 0 {
 		t.Fatalf("said %+v", said)
 	}
-	if fallen(s.Part()) || !near(float64(s.Rate.Active().Limit), 50) {
+	if inFallback(s.Part()) || !near(float64(s.Rate.Active().Limit), 50) {
 		t.Errorf("granted %+v", s.Rate.Active())
 	}
 }
@@ -208,7 +208,7 @@ func TestAnOwnerThatIsNotReadyIsAskedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !fallen(s.Part()) || tokens(s, now) < 4 {
+	if !inFallback(s.Part()) || tokens(s, now) < 4 {
 		t.Errorf("an answer without a grant changed %v tokens", tokens(s, now))
 	}
 	now += 2 * stage.Instant(introduction)
@@ -318,7 +318,7 @@ func TestTheLastReportWantsNothing(t *testing.T) {
 		if len(got) != 1 || got[0].Usage.Check() != nil || got[0].Usage.Weight[0] != 0 || got[0].Usage.Wants[0] != 0 {
 			t.Fatalf("%s: %d reports", name, len(got))
 		}
-		if !fallen(s.Part()) || len(h.Last(3*second, 10, h.live)) != 0 {
+		if !inFallback(s.Part()) || len(h.Last(3*second, 10, h.live)) != 0 {
 			t.Errorf("%s: holds what it gave back", name)
 		}
 	}

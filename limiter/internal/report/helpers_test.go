@@ -40,7 +40,7 @@ func newHost(t testing.TB, limit rate.Limit, traits dynamicconfig.Traits, hosts 
 	interval := func() time.Duration { return time.Second }
 	h.Reporter = New(Config{
 		Interval: interval, Timeout: func() time.Duration { return time.Second / 2 },
-		Fell: func(stage.Instant, *share.Base, bool) {}, Successor: h.successor, Rand: rand.New(rand.NewPCG(1, 1)),
+		FallbackChanged: func(stage.Instant, *share.Base, bool) {}, Successor: h.successor, Rand: rand.New(rand.NewPCG(1, 1)),
 	})
 	return h
 }
@@ -122,8 +122,8 @@ func tokens(s *Subject, now stage.Instant) float64 { return s.Part().Tokens(now)
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*math.Max(1, math.Abs(b)) }
 
-// fallen reports whether p uses its fallback.
-func fallen(p share.Part) bool {
-	_, ok := p.Fallen()
+// inFallback reports whether p uses its fallback.
+func inFallback(p share.Part) bool {
+	_, ok := p.InFallback()
 	return ok
 }

@@ -23,9 +23,9 @@ type Reporter struct {
 	reuse   map[string]*Batch // whose memory the next round takes, by algorithm
 	next    stage.Instant     // when the next regular round is expected
 
-	timeout   func() time.Duration
-	fell      func(now stage.Instant, part *share.Base, entered bool)
-	successor func(key, algorithm string) *Subject
+	timeout         func() time.Duration
+	fallbackChanged func(now stage.Instant, part *share.Base, entered bool)
+	successor       func(key, algorithm string) *Subject
 }
 
 // Config is what a Reporter must know of its Group.
@@ -34,8 +34,8 @@ type Config struct {
 	// take to answer. They may change.
 	Interval, Timeout func() time.Duration
 
-	// Fell is called when a part has entered or left its fallback.
-	Fell func(now stage.Instant, part *share.Base, entered bool)
+	// FallbackChanged is called when a part has entered or left its fallback.
+	FallbackChanged func(now stage.Instant, part *share.Base, entered bool)
 
 	// Successor finds the Subject that a key has now under an algorithm; nil if there is
 	// none. It is safe for concurrent use.
@@ -51,7 +51,7 @@ type Config struct {
 
 // New returns a Reporter.
 func New(c Config) *Reporter {
-	r := &Reporter{timeout: c.Timeout, fell: c.Fell, successor: c.Successor, reuse: make(map[string]*Batch)}
+	r := &Reporter{timeout: c.Timeout, fallbackChanged: c.FallbackChanged, successor: c.Successor, reuse: make(map[string]*Batch)}
 	r.early.interval, r.early.rand, r.early.wake = c.Interval, c.Rand, make(chan struct{}, 1)
 	r.early.owner, r.early.lanes = c.Placement, lanes.New[*Subject]()
 	r.early.due.Store(int64(lanes.Never))
@@ -123,10 +123,10 @@ func (r *Reporter) refresh(now stage.Instant, s *Subject, hosts int) {
 // is in force.
 func (r *Reporter) Telling(now stage.Instant, s *Subject, steer func()) {
 	stale, part := s.Stale(now), s.Part()
-	_, before := part.Fallen()
+	_, before := part.InFallback()
 	steer()
-	if _, fallen := part.Fallen(); stale && fallen != before && s.Part() == part { // under auto, the host asks first
-		r.fell(now, s.Common(), fallen)
+	if _, inFallback := part.InFallback(); stale && inFallback != before && s.Part() == part { // under auto, the host asks first
+		r.fallbackChanged(now, s.Common(), inFallback)
 	}
 }
 
@@ -260,10 +260,10 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 			continue
 		}
 		s.heard.Store(row.number)
-		_, fallen := c.Fallen()
-		back := fallen && c.Given()
+		_, inFallback := c.InFallback()
+		back := inFallback && c.Given()
 		if terms.Traits.Asks && s.Part().Asking() { // it was not new without a grant
-			_, back = s.Part().Fallen()
+			_, back = s.Part().InFallback()
 		}
 		g := share.Grant{
 			Given: true, Floor: grants.Floor, Weight: weight[i], Burst: min(burst[i], terms.Rule.Burst),
@@ -293,8 +293,8 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 			}
 		}
 		if back && !s.pulse.retired {
-			if _, fallen := s.Part().Fallen(); !fallen { // else the grant is not in force
-				r.fell(now, c, false)
+			if _, inFallback := s.Part().InFallback(); !inFallback { // else the grant is not in force
+				r.fallbackChanged(now, c, false)
 			}
 		}
 	}

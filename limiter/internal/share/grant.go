@@ -30,9 +30,9 @@ type lease struct {
 	floor         usage.Floor
 	given         bool
 
-	granted bool  // the grant is in force
-	beyond  bool  // a Rate's bucket is deeper or faster than that: see Rate.Borrow and Rate.Alone
-	fallen  Since // the key's owner should decide, and the fallback does
+	granted    bool  // the grant is in force
+	beyond     bool  // a Rate's bucket is deeper or faster than that: see Rate.Borrow and Rate.Alone
+	inFallback Since // the key's owner should decide, and the fallback does
 }
 
 // Grant is the newest grant.
@@ -59,21 +59,21 @@ func (l *lease) usedLately() float64 { return math.Float64frombits(l.used.Load()
 // Granted reports whether the grant is in force.
 func (l *lease) Granted() bool { return l.granted }
 
-// Fallen implements Part.
-func (l *lease) Fallen() (since stage.Instant, ok bool) { return l.fallen.At() }
+// InFallback implements Part.
+func (l *lease) InFallback() (since stage.Instant, ok bool) { return l.inFallback.At() }
 
-// SetFallen overrides Fallen, for a Part whose owner is asked for each event.
-func (l *lease) SetFallen(now stage.Instant, fallen bool) {
-	if fallen {
-		l.fallen.Begin(now)
+// SetFallback overrides InFallback, for a Part whose owner is asked for each event.
+func (l *lease) SetFallback(now stage.Instant, inFallback bool) {
+	if inFallback {
+		l.inFallback.Begin(now)
 	} else {
-		l.fallen.End()
+		l.inFallback.End()
 	}
 }
 
 // by says what decides.
 func (l *lease) by() stage.Source {
-	if l.fallen.Holds() {
+	if l.inFallback.Holds() {
 		return stage.ByFallback
 	}
 	return stage.ByAlgorithm

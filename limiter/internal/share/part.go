@@ -61,9 +61,9 @@ type Part interface {
 	// Has is the part of the limit that the host has, in [0, 1].
 	Has() float64
 
-	// Fallen reports whether the fallback decides, though an owner or a remote bucket
+	// InFallback reports whether the fallback decides, though an owner or a remote bucket
 	// should, and since when, to the second. Safe for concurrent use.
-	Fallen() (since stage.Instant, ok bool)
+	InFallback() (since stage.Instant, ok bool)
 
 	// Idle reports whether nothing is lost by forgetting the Part now.
 	Idle(now stage.Instant) bool

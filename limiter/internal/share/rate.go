@@ -102,10 +102,10 @@ func (r *Rate) take(q stage.Request) (v stage.Verdict) {
 			v.Reason, v.RetryAfter = stage.Limited, r.bucket.RetryAfter(q.Now, 1)
 		}
 	case q.Kind == stage.Before:
-		r.Spend(q.Now, t.Owed(q.N))
+		r.Spend(q.Now, t.Chargeable(q.N))
 		v.Left = r.bucket.Tokens(q.Now)
 	case q.Kind == stage.Charge:
-		v, low = r.bucket.Charge(q.Now, t.Owed(q.N), t.borrows(), t.Rule.Costliest())
+		v, low = r.bucket.Charge(q.Now, t.Chargeable(q.N), t.borrows(), t.Rule.Costliest())
 	default:
 		v, low = r.bucket.Take(q, t.Debt)
 	}
@@ -231,7 +231,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		r.bucket.SetPace(now, bucket.NewPace(decides.Limit, decides.Burst))
 	}
 	r.active = decides
-	r.SetFallen(now, r.Terms().Reports && !r.granted)
+	r.SetFallback(now, r.Terms().Reports && !r.granted)
 	if valid && r.floor == usage.FloorDrop {
 		r.bucket.SetPass(r.weight)
 	} else {

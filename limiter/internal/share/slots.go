@@ -41,7 +41,7 @@ func NewSlots(now stage.Instant, key string, t *Terms, hosts int) *Slots {
 func (s *Slots) Steer(now stage.Instant, hosts int) {
 	t := s.Terms()
 	s.granted = s.Valid(now)
-	s.SetFallen(now, t.Reports && !s.granted)
+	s.SetFallback(now, t.Reports && !s.granted)
 	size, most := t.fallbackSlots(hosts), wholeSlots(float64(t.Rule.Limit))
 	switch {
 	case t.Rule.Bypassed():

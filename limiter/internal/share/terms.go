@@ -37,10 +37,10 @@ type Terms struct {
 // borrows is how far into the future waits and debts may take tokens.
 func (t *Terms) borrows() time.Duration { return max(t.Rule.MaxDebt, t.Rule.MaxWait, 0) }
 
-// Owed is the part of a charge of n tokens that a full bucket of the whole limit can owe.
+// Chargeable is how many of n tokens a full bucket of the whole limit can be charged with.
 // The rest is forgiven and not counted: an average of what hosts use would remember one
 // wrong charge for minutes.
-func (t *Terms) Owed(n int64) int64 {
+func (t *Terms) Chargeable(n int64) int64 {
 	if most := math.Ceil(t.Rule.Burst + t.Rule.MostDebt()); float64(n) > most {
 		return int64(most)
 	}

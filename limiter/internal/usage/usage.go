@@ -32,8 +32,8 @@ type Rule struct {
 	// Asked is what was asked of the keys' owners beyond grants.
 	Asked share.Asked
 
-	// Fallen is how many keys use their fallback, as a report has found them.
-	Fallen int
+	// InFallback is how many keys use their fallback, as a report has found them.
+	InFallback int
 
 	refused    [stage.Reasons]atomic.Int64 // that buckets did not count, or counted as rejected
 	counted    atomic.Int64                // of refused, what buckets counted as rejected
@@ -91,7 +91,7 @@ type counters struct {
 	bypassed        tally.Counter
 	waited, charged tally.Counter
 	fallbacks       tally.Gauge
-	fallen          int  // keys that use their fallback, as far as rules are flushed
+	inFallback      int  // keys that use their fallback, as far as rules are flushed
 	shown           bool // fallbacks is more than 0
 	rejected        [stage.Reasons]tally.Counter
 	divergence      [5]tally.Counter
@@ -153,9 +153,9 @@ func (m *Metrics) Flush(key string, r *Rule) {
 	if r.charged.Load() != 0 {
 		m.of(key).charged.Inc(r.charged.Swap(0))
 	}
-	if r.Fallen > 0 {
-		m.of(key).fallen += r.Fallen
-		r.Fallen = 0
+	if r.InFallback > 0 {
+		m.of(key).inFallback += r.InFallback
+		r.InFallback = 0
 	}
 	if a := r.Asked; a != (share.Asked{}) {
 		r.Asked = share.Asked{}
@@ -177,10 +177,10 @@ func (m *Metrics) Flush(key string, r *Rule) {
 // all keys, and flushed their rules.
 func (m *Metrics) FlushFallen() {
 	for _, c := range m.rules {
-		if c.fallen > 0 || c.shown {
-			c.fallbacks.Update(float64(c.fallen))
+		if c.inFallback > 0 || c.shown {
+			c.fallbacks.Update(float64(c.inFallback))
 		}
-		c.fallen, c.shown = 0, c.fallen > 0
+		c.inFallback, c.shown = 0, c.inFallback > 0
 	}
 }
 

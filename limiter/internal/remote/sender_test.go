@@ -42,7 +42,7 @@ func TestTheLastChargeIsSent(t *testing.T) {
 		}
 		wg.Wait()
 		h.wg.Wait()
-		if !r.owed.None() {
+		if !r.outbox.Empty() {
 			lost++
 		}
 	}
@@ -60,7 +60,7 @@ func TestAResentOperationHasTheRuleInForce(t *testing.T) {
 	rule.Limit = 1
 	r.SetTerms(0, &share.Terms{Rule: &rule, Algorithm: "exact"})
 	var got *stage.Operation
-	if got = r.owed.Next("k", r.Terms().Rule); got == nil || got.Rule != &rule {
+	if got = r.outbox.Next("k", r.Terms().Rule); got == nil || got.Rule != &rule {
 		t.Errorf("the operation that is sent again is under the old rule: %+v", got)
 	}
 }
@@ -126,12 +126,12 @@ func TestAChargeWhoseRemoteEndsItsGoroutineIsSentAgainLater(t *testing.T) {
 	now := stage.Now()
 	r.Take(t.Context(), stage.Request{Now: now, N: 3, Kind: stage.Charge})
 	h.FlushLater(now)
-	if n := e.calls.Load(); n != 1 || !r.Owes() {
-		t.Errorf("it was sent %d times, and is still owed: %t", n, r.Owes())
+	if n := e.calls.Load(); n != 1 || !r.HasUnsent() {
+		t.Errorf("it was sent %d times, and is still unsent: %t", n, r.HasUnsent())
 	}
 	r.remote = s
 	h.FlushLater(now.Add(retryEvery))
-	if s.settled != 3 || r.Owes() {
+	if s.settled != 3 || r.HasUnsent() {
 		t.Errorf("the remote was charged with %v tokens, want 3", s.settled)
 	}
 }
@@ -158,14 +158,14 @@ func (c *together) DoAll(ctx context.Context, ops []stage.Operation, done func(i
 	}
 }
 
-// A host sends what it owes for many keys together. What its remote does not say a word
+// A host sends the charges of many keys together. What its remote does not say a word
 // about, panics at, or ends its goroutine at, the host sends again, under the same ID.
 func TestWhatIsOwedForManyKeysIsSentTogetherUntilItIsAnswered(t *testing.T) {
 	c := &together{store: new(store)}
 	h := newHub()
 	h.config.Charges, h.config.Background = map[string]stage.Charges{"exact": c}, onAnother
 	for range 10 {
-		newStage(t, c.store, h).owe(3)
+		newStage(t, c.store, h).enqueue(3)
 	}
 	now := stage.Now()
 	for _, row := range []struct {

@@ -17,7 +17,7 @@ import (
 // at a bucket that knows the IDs that it is not told to forget.
 func TestWhatIsOwedArrivesOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		o := new(elsewhere.Owed)
+		o := new(elsewhere.Outbox)
 		added, arrived := int64(0), int64(0)
 		known := make(map[uint64]bool)
 		send := func(reaches, answers bool) {
@@ -42,8 +42,8 @@ func TestWhatIsOwedArrivesOnce(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 50).Draw(rt, "steps") {
 			if rapid.IntRange(0, 9).Draw(rt, "another takes over") == 0 {
-				next := new(elsewhere.Owed)
-				if next.TakeOver(o); !o.None() {
+				next := new(elsewhere.Outbox)
+				if next.TakeOver(o); !o.Empty() {
 					rt.Fatal("something is left")
 				}
 				o = next
@@ -59,16 +59,16 @@ func TestWhatIsOwedArrivesOnce(t *testing.T) {
 		}
 		send(true, true)
 		send(true, true) // what was added while the other had no answer
-		if arrived != added || !o.None() {
-			rt.Fatalf("%d of %d arrived, nothing is owed: %v", arrived, added, o.None())
+		if arrived != added || !o.Empty() {
+			rt.Fatalf("%d of %d arrived, nothing is owed: %v", arrived, added, o.Empty())
 		}
 	})
 }
 
-// While a sender moves what is owed into an operation, None stays false: else a stage that has
+// While a sender moves what is owed into an operation, Empty stays false: else a stage that has
 // left its key would be forgotten.
 func TestWhatIsAboutToBeSentIsOwed(t *testing.T) {
-	var o elsewhere.Owed
+	var o elsewhere.Outbox
 	var owes atomic.Int64 // odd while something is owed
 	var sender sync.WaitGroup
 	defer sender.Wait()
@@ -89,7 +89,7 @@ func TestWhatIsAboutToBeSentIsOwed(t *testing.T) {
 			return
 		default:
 		}
-		if at := owes.Load(); at%2 == 1 && o.None() && owes.Load() == at {
+		if at := owes.Load(); at%2 == 1 && o.Empty() && owes.Load() == at {
 			t.Fatal("what is about to be sent is not owed")
 		}
 	}

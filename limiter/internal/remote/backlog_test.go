@@ -20,33 +20,33 @@ func newHub() *Hub {
 	return NewHub(HubConfig{
 		Log:        slog.New(slog.DiscardHandler),
 		Background: func(f func()) { f() },
-		Failures:   tally.NoopScope.Counter(""), Fell: func(stage.Instant, *share.Base, bool) {},
+		Failures:   tally.NoopScope.Counter(""), FallbackChanged: func(stage.Instant, *share.Base, bool) {},
 	})
 }
 
-// A Stage that begins to owe something while the Hub tidies its list is paid for by the next
+// A Stage that enqueues a charge while the Hub tidies its list is paid for by the next
 // FlushLater, and is listed once.
 func TestAStageThatOwesIsListedOnce(t *testing.T) {
 	h, remote := newHub(), new(store)
-	type debtor struct {
+	type backlogged struct {
 		*Stage
-		began, ended atomic.Int64 // calls of owe
+		began, ended atomic.Int64 // calls of enqueue
 	}
-	debtors := make([]*debtor, 8)
+	debtors := make([]*backlogged, 8)
 	var adders sync.WaitGroup
 	var running atomic.Int64
 	var lost atomic.Bool
 	for i := range debtors {
-		d := &debtor{Stage: newStage(t, remote, h)}
+		d := &backlogged{Stage: newStage(t, remote, h)}
 		debtors[i] = d
 		running.Add(1)
 		adders.Go(func() {
 			defer running.Add(-1)
 			for range 5000 {
 				d.began.Add(1)
-				d.owe(1)
+				d.enqueue(1)
 				d.ended.Add(1)
-				for d.Owes() && !lost.Load() {
+				for d.HasUnsent() && !lost.Load() {
 					runtime.Gosched()
 				}
 			}
@@ -61,12 +61,12 @@ func TestAStageThatOwesIsListedOnce(t *testing.T) {
 		}
 		h.FlushLater(0)
 		for i, d := range debtors {
-			if d.Owes() && d.began.Load() == calls[i] && !lost.Swap(true) {
-				t.Error("what a stage owes was not sent")
+			if d.HasUnsent() && d.began.Load() == calls[i] && !lost.Swap(true) {
+				t.Error("the charge of a stage was not sent")
 			}
 		}
 		listed := make(map[*Stage]bool)
-		for _, s := range h.owing.stages() {
+		for _, s := range h.backlog.stages() {
 			if listed[s] && !lost.Swap(true) {
 				t.Error("a stage is listed twice")
 			}
@@ -80,21 +80,21 @@ func TestAStageThatOwesIsListedOnce(t *testing.T) {
 func TestStagesThatHaveLeftOweForATime(t *testing.T) {
 	h := newHub()
 	here := newStage(t, new(store), h)
-	here.owe(1)
+	here.enqueue(1)
 	var others []*Stage
-	for range maxOwing + 10 {
+	for range maxBacklog + 10 {
 		others = append(others, New(here.Rate, here.Link))
 	}
 	for _, left := range others {
 		left.Leave()
-		left.owe(1)
+		left.enqueue(1)
 	}
 	for _, row := range []struct {
 		at   stage.Instant
 		want int
-	}{{0, maxOwing + 1}, {stage.Instant(owesFor) - 1, maxOwing + 1}, {stage.Instant(owesFor), 1}} {
-		if h.owing.tidy(row.at); len(h.owing.stages()) != row.want {
-			t.Errorf("at %d, %d stages are listed, want %d", row.at, len(h.owing.stages()), row.want)
+	}{{0, maxBacklog + 1}, {stage.Instant(sendsFor) - 1, maxBacklog + 1}, {stage.Instant(sendsFor), 1}} {
+		if h.backlog.tidy(row.at); len(h.backlog.stages()) != row.want {
+			t.Errorf("at %d, %d stages are listed, want %d", row.at, len(h.backlog.stages()), row.want)
 		}
 	}
 }

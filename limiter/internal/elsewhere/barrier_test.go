@@ -23,7 +23,7 @@ const far = stage.Instant(1 << 62)
 // wait for nothing once all was answered.
 func TestAsksComeAfterWhatWasPutFirst(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		var o elsewhere.Owed
+		var o elsewhere.Outbox
 		added, first, sent, answered := 0, 0, 0, 0 // numbers of calls of Add: the last that was put first, sent, and answered
 		var under bool                             // an operation is
 		send := func(answers bool) {
@@ -50,18 +50,18 @@ func TestAsksComeAfterWhatWasPutFirst(t *testing.T) {
 				o.Add(rapid.Int64Range(-3, 10).Draw(rt, "n"))
 				added++
 			case 1:
-				o.PutFirst(far)
+				o.SetBarrier(far)
 				first = added
 			default:
 				send(rapid.Bool().Draw(rt, "answers"))
 			}
-			if !o.HasFirst() && answered < first {
+			if !o.HasBarrier() && answered < first {
 				rt.Fatalf("asks do not wait for what was put first as the %d., and %d were answered", first, answered)
 			}
 		}
 		send(true)
 		send(true)
-		if o.HasFirst() {
+		if o.HasBarrier() {
 			rt.Fatal("all was answered, and asks wait")
 		}
 	})
@@ -73,18 +73,18 @@ func TestAsksWaitNoLongerThanUntil(t *testing.T) {
 		until stage.Instant
 		waits bool
 	}{{stage.Now().Add(time.Hour), true}, {stage.Now(), false}} {
-		var o elsewhere.Owed
+		var o elsewhere.Outbox
 		o.Add(1)
-		o.PutFirst(row.until)
+		o.SetBarrier(row.until)
 		failure := errors.New("lost")
-		err := o.AwaitFirst(t.Context(), func() {
+		err := o.AwaitBarrier(t.Context(), func() {
 			o.Next("k", nil)
 			o.End(failure)
 		})
 		if !errors.Is(err, failure) {
 			t.Errorf("the attempt ended with %v", err)
 		}
-		if o.HasFirst() != row.waits {
+		if o.HasBarrier() != row.waits {
 			t.Errorf("asks wait: %t, want %t", !row.waits, row.waits)
 		}
 	}
@@ -93,7 +93,7 @@ func TestAsksWaitNoLongerThanUntil(t *testing.T) {
 // Every ask hears of the end of the attempt that it waits for, or can begin one itself: whoever sends at the same time,
 // and whatever is put first meanwhile.
 func TestNoAskWaitsForAnAttemptThatNobodyMakes(t *testing.T) {
-	var o elsewhere.Owed
+	var o elsewhere.Outbox
 	var asks, payers sync.WaitGroup
 	var ends atomic.Bool
 	send := func(n int) {
@@ -110,7 +110,7 @@ func TestNoAskWaitsForAnAttemptThatNobodyMakes(t *testing.T) {
 		payers.Go(func() {
 			for n := 0; !ends.Load(); n++ {
 				o.Add(1)
-				o.PutFirst(far)
+				o.SetBarrier(far)
 				if o.Begin() {
 					send(n)
 				}
@@ -120,7 +120,7 @@ func TestNoAskWaitsForAnAttemptThatNobodyMakes(t *testing.T) {
 	for range 4 {
 		asks.Go(func() {
 			for n := range 5000 {
-				_ = o.AwaitFirst(context.Background(), func() { send(n) })
+				_ = o.AwaitBarrier(context.Background(), func() { send(n) })
 			}
 		})
 	}
