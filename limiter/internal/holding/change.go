@@ -15,7 +15,7 @@ import (
 //
 //	Begin  left      what the old Holding leaves: tokens, slots, demand, and who knows of what was used
 //	       fill      a part for each of the rule's algorithms: it stays, goes on under another one, or is new
-//	         GoOn      a part that goes on: what its owner has paid for, and gives back of a grant
+//	         ContinueUnder      a part that goes on: what its owner has paid for, and gives back of a grant
 //	         Leave     a bucket elsewhere that is not asked any more
 //	         TakeOver  one that is asked from now on is charged with what it does not know of the bill
 //	       end       a migration that ends: a bucket elsewhere that stays is charged with what it missed
@@ -82,7 +82,7 @@ func (c *Change) fill() {
 		case at >= 0:
 			next.pair[i] = stay[at]
 		case answers && goesOn != nil:
-			next.pair[i], charge = goesOn, goesOn.GoOn(now, t, charge, old.hosts)
+			next.pair[i], charge = goesOn, goesOn.ContinueUnder(now, t, charge, old.hosts)
 		default:
 			most := tokens
 			if next.plan.Answers < 0 { // what answers after next is capped to what is left then

@@ -228,7 +228,7 @@ func (r *registry) rebuildLocked(now stage.Instant, k *Key, st *State, set *sett
 	build := func() { r.build(now, k, st, set, rule, r.common(now, k, rule)) }
 	for _, p := range st.Subjects() {
 		inner := build
-		build = func() { r.reporter.Telling(now, p, inner) }
+		build = func() { r.reporter.SteerAndNotify(now, p, inner) }
 	}
 	build()
 	return true

@@ -118,7 +118,7 @@ func (s *Set) SetHosts(now stage.Instant, hosts int) {
 	}
 	s.publish(&settings{rules: s.settings.Load().rules, hosts: hosts})
 	s.eachLocked(func(p *report.Subject) {
-		s.reporter.Telling(now, p, func() { p.Part().Steer(now, hosts) })
+		s.reporter.SteerAndNotify(now, p, func() { p.Part().Steer(now, hosts) })
 	})
 }
 

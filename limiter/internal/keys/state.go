@@ -143,7 +143,7 @@ func (st *State) touchedAt(now stage.Instant) bool {
 
 // unseen reports whether there is usage that no report has found yet.
 func (st *State) unseen(now stage.Instant) bool {
-	return slices.ContainsFunc(st.Subjects(), func(p *report.Subject) bool { return p.Unseen(now) })
+	return slices.ContainsFunc(st.Subjects(), func(p *report.Subject) bool { return p.HasUncounted(now) })
 }
 
 // touch notes that the key is used in a way that no part counts. It writes only what is news.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ledger is what a Part has counted, and how much of that the key's owner knows. It is
-// arithmetic: package report says when owners hear of it.
+// Package ledger is what a Part has counted, and how much of that was reported to the key's owner. It is
+// arithmetic: package report decides when to report.
 package ledger
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Ledger is how much of what a Source has counted is known to the key's owner, and to the Counts
+// Ledger is how much of what a Source has counted was reported to the key's owner, and added to the Counts
 // of the rule.
 type Ledger struct {
 	Source
@@ -23,9 +23,9 @@ func New(now stage.Instant, p share.Part) Ledger {
 	return Ledger{Source: Source{share.RateOf(p), p}, Acked: Reading{At: now}}
 }
 
-// Book adds what is new in upTo to the Counts of the rule. Of a key that a decision has just
-// made live, nothing is new, and Book writes nothing: the lock of the Counts is not held then.
-func (l *Ledger) Book(upTo bucket.Usage) {
+// AddToRule adds what is new in upTo to the Counts of the rule. Of a key that a decision has just
+// made live, nothing is new, and AddToRule writes nothing: the lock of the Counts is not held then.
+func (l *Ledger) AddToRule(upTo bucket.Usage) {
 	terms := l.Terms()
 	elsewhere := l.part.TakeAdmitted(terms.Asked)
 	if c := terms.Counts; c != nil && (upTo != l.Seen || elsewhere != 0) {
@@ -41,19 +41,19 @@ func (l *Ledger) Unreported(now stage.Instant) int64 {
 	return allowed
 }
 
-// Paid says that the key's owner has paid for all that was allowed until now. Later reports show
-// that as refused: it is demand, and the owner does not charge it again.
+// Paid says that the key's owner has paid for all that was allowed until now. Later reports count
+// that as rejected, so that the owner takes it for demand and does not charge it again.
 func (l *Ledger) Paid(now stage.Instant) {
 	allowed := l.Unreported(now)
 	l.Acked.Allowed += allowed
 	l.Acked.Rejected -= allowed
 }
 
-// Unseen reports whether there is usage that no report has found yet.
-func (l *Ledger) Unseen(now stage.Instant) bool { return l.Count(now).Usage != l.Seen }
+// HasUncounted reports whether there is usage that no report has found yet.
+func (l *Ledger) HasUncounted(now stage.Instant) bool { return l.Count(now).Usage != l.Seen }
 
-// Fresh reports whether there was an event since the last report that was answered.
-func (l *Ledger) Fresh(now stage.Instant) bool {
+// HasUnreported reports whether there was an event since the last report that was answered.
+func (l *Ledger) HasUnreported(now stage.Instant) bool {
 	upTo := l.Count(now)
 	return upTo.Allowed > l.Acked.Allowed || upTo.Rejected > l.Acked.Rejected
 }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package report tells the owners of keys what this host uses, and puts in
-// force what they grant.
+// Package report reports this host's usage to the owners of keys, and puts
+// their grants in force.
 //
 //	parts ── counts ──▶ Round ──▶ Batch ──▶ owners
 //	  ▲                                        │
 //	  └──────── grants ◀── Apply ◀─────────────┘
 //
-// A Subject is one Part with what is known of its reports. Most are in a
+// A Subject is one Part with the state of its reports. Most are in a
 // regular Round once per interval. Under an algorithm that answers at any time
 // a Subject also reports early: when its tokens run low, and when its demand
-// has changed. Such a Subject is not in a Round if its owner has nothing new to
-// hear. Early reports to one owner share messages: see package lanes.
+// has changed. Such a Subject is left out of a Round if there is nothing new to
+// report. Early reports to one owner share messages: see package lanes.
 //
 //	round := reporter.Begin(now, false)
 //	for _, s := range subjects {

@@ -22,36 +22,36 @@ const (
 	// coalesce is how long an urgent key waits for others that join its report.
 	coalesce = 2 * time.Millisecond
 
-	// introduction is how long it takes until a new owner hears from a host.
-	introduction = 200 * time.Millisecond
+	// introduceAfter is how soon a host reports to a new owner.
+	introduceAfter = 200 * time.Millisecond
 
-	// unrest is how long after a change of demand early reports stay frequent.
-	unrest = time.Second
+	// frequentFor is how long after a change of demand early reports stay frequent.
+	frequentFor = time.Second
 
 	// shortestGap is the least time between two early reports of a key.
 	shortestGap = 10 * time.Millisecond
 
-	// busyDemand is from how many events/s on a host that may ask reports early.
+	// busyDemand is the demand, in events/s, above which a host that may ask reports early.
 	busyDemand = 10
 
-	// manyEvents is from how many events on a burst is roomy.
-	manyEvents = 100
+	// largeBurstEvents is how many events a large burst has at least.
+	largeBurstEvents = 100
 
 	// quietDemand is so little, in events/s, that a key without usage does
 	// not report it again.
 	quietDemand = 0.05
 
-	// soon is the least time in seconds that a look at the demand of a key covers. The
-	// first event after a silence begins a new time: so soon after it, that event alone
+	// shortestLook is the least time in seconds that a look at the demand of a key covers. The
+	// first event after a silence begins a new average: so soon after it, that event alone
 	// would look like a burst.
-	soon = 0.02
+	shortestLook = 0.02
 
 	// enoughQuiet is after how many seconds without usage a key is not
 	// looked at any more.
 	enoughQuiet = 2.0
 )
 
-// early is the Subjects that report before the interval is over.
+// early schedules the Subjects that report before the interval is over.
 //
 //	a decision leaves few tokens ──▶ ranLow ─────────────┐ some ms, and lanes
 //	every look at a key in use: has its demand changed? ─┴──▶ due ──▶ a Batch
@@ -85,15 +85,15 @@ func (e *early) pulse(s *Subject, f func(*pulse)) {
 	f(&s.pulse)
 }
 
-// urge has s reported after wait.
-func (e *early) urge(now stage.Instant, s *Subject, wait time.Duration) {
+// reportSoon has s reported after wait.
+func (e *early) reportSoon(now stage.Instant, s *Subject, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 
-	e.urgeLocked(now, s, wait)
+	e.reportSoonLocked(now, s, wait)
 }
 
-func (e *early) urgeLocked(now stage.Instant, s *Subject, wait time.Duration) {
+func (e *early) reportSoonLocked(now stage.Instant, s *Subject, wait time.Duration) {
 	if s.pulse.retired || !e.worthwhileLocked(now, s) {
 		return
 	}
@@ -118,13 +118,13 @@ func (e *early) worthwhileLocked(now stage.Instant, s *Subject) bool {
 	}
 	d := &s.pulse.demand
 	n, elapsed := s.pulse.since(s.Count(now))
-	if s.pulse.unheard && s.pulse.roomy(s.Terms().Rule.Burst) {
+	if s.pulse.ungranted && s.pulse.largeBurst(s.Terms().Rule.Burst) {
 		n = max(n, d.Latest(n, elapsed))
 	}
 	return max(d.Reported(), d.Recent(), n) >= busyDemand*d.Unit()
 }
 
-// scheduleLocked sets due, and tells the Loop.
+// scheduleLocked sets due and wakes the Loop.
 func (e *early) scheduleLocked() {
 	e.due.Store(int64(min(e.lanes.Due(), e.watch.due(), e.ends.Due())))
 	e.wakeLoop()
@@ -158,25 +158,25 @@ func (e *early) wakeLoop() {
 
 // ranLow has s reported soon. A decision does not wait for the lock: if another
 // caller has it, the next decision tries again.
-func (e *early) ranLow(now stage.Instant, s *Subject, unheard bool) {
+func (e *early) ranLow(now stage.Instant, s *Subject, ungranted bool) {
 	if !e.mu.TryLock() {
 		return
 	}
 	defer e.mu.Unlock()
 
-	s.pulse.unheard = unheard
+	s.pulse.ungranted = ungranted
 	s.pulse.askAt.Store(int64(now.Add(coalesce * 2)))
 	e.activateLocked(now, s)
 	if s.Asks() {
 		e.watch.sooner(now, s, s.pulse.demand.Latest(s.pulse.since(s.Count(now))))
 	}
-	e.urgeLocked(now, s, coalesce)
+	e.reportSoonLocked(now, s, coalesce)
 }
 
-// short has s, which is slots, reported soon, unless that brought nothing
+// slotsShort has s, which is slots, reported soon, unless that brought nothing
 // lately: then once it is time again, if a caller waits, and with the regular
 // report after several reports in vain.
-func (e *early) short(now stage.Instant, s *Subject, waits bool) {
+func (e *early) slotsShort(now stage.Instant, s *Subject, waits bool) {
 	due := stage.Instant(s.pulse.askAt.Load())
 	switch {
 	case waits:
@@ -187,7 +187,7 @@ func (e *early) short(now stage.Instant, s *Subject, waits bool) {
 	defer e.mu.Unlock()
 
 	if s.pulse.gap < e.interval() {
-		e.urgeLocked(now, s, max(due.Sub(now), coalesce))
+		e.reportSoonLocked(now, s, max(due.Sub(now), coalesce))
 	}
 }
 
@@ -239,14 +239,14 @@ func (e *early) lookLocked(now stage.Instant, subjects *[]*Subject, c demand.Cla
 			continue
 		}
 		seen := s.Count(now)
-		if n, elapsed := p.since(seen); elapsed >= soon {
+		if n, elapsed := p.since(seen); elapsed >= shortestLook {
 			p.look(seen)
 			_, stated := s.Common().Stated()
 			if p.demand.Tick(n, elapsed) && !stated {
 				if !s.Asks() { // else it asks, and need not report again so soon
-					p.unsettle(now)
+					p.shortenGap(now)
 				}
-				e.urgeLocked(now, s, 0)
+				e.reportSoonLocked(now, s, 0)
 			}
 		}
 		switch idle := p.demand.Quiet() > enoughQuiet && p.demand.Reported() < 1; {
@@ -275,9 +275,9 @@ func (p *pulse) since(now ledger.Reading) (n, elapsed float64) {
 // look notes the counters.
 func (p *pulse) look(now ledger.Reading) { p.total, p.looked = now.Total(), now.At }
 
-// unsettle makes early reports frequent again: what was in vain before may
+// shortenGap makes early reports frequent again: what was in vain before may
 // help now, or soon, when others have given back what they hold.
-func (p *pulse) unsettle(now stage.Instant) { p.gap, p.changed = shortestGap, now }
+func (p *pulse) shortenGap(now stage.Instant) { p.gap, p.changed = shortestGap, now }
 
 // ready takes what is to be reported at now: all that waits, if a regular report
 // takes it along.
@@ -332,7 +332,7 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 	case !a.asked:
 	case a.gained >= max(reported/50, 0.9) || float64(s.Rate.Active().Limit-a.before.Limit) > max(reported/5, 1):
 		p.gap = max(p.gap/4, shortestGap)
-	case now.Sub(p.changed) < unrest && !s.Asks():
+	case now.Sub(p.changed) < frequentFor && !s.Asks():
 		p.gap = min(3*p.gap, tick/2)
 	default:
 		p.gap = min(3*p.gap, e.interval()*3/2)

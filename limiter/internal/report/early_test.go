@@ -104,7 +104,7 @@ func TestReportsInVainBecomeRare(t *testing.T) {
 
 // Others may have wanted more for a moment only, when an owner cut a host's rate.
 func TestAHostWhoseRateWasCutAsksAgainSoon(t *testing.T) {
-	for weight, soon := range map[float64]bool{0.9: false, 0.85: false, 0.6: true} {
+	for weight, shortestLook := range map[float64]bool{0.9: false, 0.85: false, 0.6: true} {
 		h := newHost(t, 100, reportsEarly, 10)
 		s := h.use(0, "k", 0)
 		run := func(from, to stage.Instant, weight float64) (early int) {
@@ -118,7 +118,7 @@ func TestAHostWhoseRateWasCutAsksAgainSoon(t *testing.T) {
 			return early
 		}
 		run(0, 20*second, 0.9)
-		if early := run(20*second, 20*second+second/2, weight); early > 0 != soon {
+		if early := run(20*second, 20*second+second/2, weight); early > 0 != shortestLook {
 			t.Errorf("weight 0.9, then %v: %d early reports", weight, early)
 		}
 	}
@@ -188,7 +188,7 @@ func TestHostsIntroduceThemselvesToNewOwners(t *testing.T) {
 	h.granted(second, h.report(second), 0.5, 10)
 	h.urgent(second)
 	h.Introduce(2*second, s)
-	now := 2*second + stage.Instant(introduction)*2
+	now := 2*second + stage.Instant(introduceAfter)*2
 	if due := h.Due(); due > now {
 		t.Fatalf("after the ring changed, the next report is due at %v", time.Duration(due))
 	}
@@ -211,7 +211,7 @@ func TestAnOwnerThatIsNotReadyIsAskedAgain(t *testing.T) {
 	if !inFallback(s.Part()) || tokens(s, now) < 4 {
 		t.Errorf("an answer without a grant changed %v tokens", tokens(s, now))
 	}
-	now += 2 * stage.Instant(introduction)
+	now += 2 * stage.Instant(introduceAfter)
 	if said := h.granted(now, h.urgent(now), 0.5, 10); len(said) != 1 {
 		t.Error("it was not asked again")
 	}
@@ -332,7 +332,7 @@ func TestAnEarlyReportAfterALeaseIsAboutTheFallback(t *testing.T) {
 	h.granted(second/10, h.report(second/10), 0.5, 20)
 	now := stage.Instant(2 * time.Minute) // the lease has ended, and no round has noticed
 	h.early.mu.Lock()
-	h.early.urgeLocked(now, s, 0)
+	h.early.reportSoonLocked(now, s, 0)
 	h.early.mu.Unlock()
 	now += second / 10
 	batches := h.Early(now, 1)

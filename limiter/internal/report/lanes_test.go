@@ -91,7 +91,7 @@ func (r *reporting) run(from stage.Instant, d time.Duration) (now stage.Instant)
 func TestEveryUseIsReportedOnceAndNoneOften(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		healthy, asks := rapid.Bool().Draw(rt, "healthy"), rapid.Bool().Draw(rt, "asks")
-		each, more := 2+mostFollowing, 0
+		each, more := 2+maxFollowUps, 0
 		if asks {
 			each, more = 1, 1
 		}

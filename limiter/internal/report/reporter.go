@@ -96,7 +96,7 @@ func (r *Reporter) Begin(now stage.Instant, hosts int) *Round {
 			continue
 		}
 		r.refresh(now, s, hosts)
-		if s.worth(now) {
+		if s.worthReporting(now) {
 			round.add(s)
 		}
 	}
@@ -111,21 +111,21 @@ func (r *Reporter) round(now stage.Instant, early bool) *Round {
 	}
 }
 
-// refresh puts the fallback in force, and tells so, if the lease of s has ended: the tokens that a
-// report is about are those that decide.
+// refresh puts the fallback in force if the lease of s has ended, so that a report is about the tokens
+// that decide.
 func (r *Reporter) refresh(now stage.Instant, s *Subject, hosts int) {
 	if s.Stale(now) {
-		r.Telling(now, s, func() { s.Part().Steer(now, hosts) })
+		r.SteerAndNotify(now, s, func() { s.Part().Steer(now, hosts) })
 	}
 }
 
-// Telling has steer steer s, and tells of what that finds: the lease of s has ended, or a grant
-// is in force.
-func (r *Reporter) Telling(now stage.Instant, s *Subject, steer func()) {
+// SteerAndNotify calls steer, which steers s. If that ends a lease or puts a grant in force, it reports that
+// the key has entered or left its fallback.
+func (r *Reporter) SteerAndNotify(now stage.Instant, s *Subject, steer func()) {
 	stale, part := s.Stale(now), s.Part()
 	_, before := part.InFallback()
 	steer()
-	if _, inFallback := part.InFallback(); stale && inFallback != before && s.Part() == part { // under auto, the host asks first
+	if _, inFallback := part.InFallback(); stale && inFallback != before && s.Part() == part { // under auto, the host asks before it falls back
 		r.fallbackChanged(now, s.Common(), inFallback)
 	}
 }
@@ -153,7 +153,7 @@ func (r *Reporter) Early(now stage.Instant, hosts int) []*Batch {
 	round := r.round(now, true)
 	for _, s := range r.early.ready(now, false) {
 		r.refresh(now, s, hosts)
-		if s.worth(now) {
+		if s.worthReporting(now) {
 			round.add(s)
 		}
 	}
@@ -185,7 +185,7 @@ func (r *Reporter) Introduce(now stage.Instant, s *Subject) {
 	defer r.early.mu.Unlock()
 
 	if s.Early() && s.pulse.demand.Reported() > quietDemand || slots != nil && slots.Census().Busy() {
-		r.early.urgeLocked(now, s, introduction)
+		r.early.reportSoonLocked(now, s, introduceAfter)
 	}
 }
 
@@ -206,9 +206,9 @@ func (b *Batch) rowsOf(rows []int) int {
 	return len(rows)
 }
 
-// mostRefused is how often a report is repeated that was answered without a grant,
+// maxRefused is how often a report is repeated that was answered without a grant,
 // unless there is an event. A new owner answers after half a second.
-const mostRefused = 4
+const maxRefused = 4
 
 // Apply takes in the grants for some rows of b: grant i is for row rows[i], or
 // for row i if rows is nil. Grants that are against the contract are refused
@@ -239,12 +239,12 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		s := row.subject
 		if row.upTo.At > s.Acked.At {
 			s.Acked = row.upTo
-			s.pulse.known = false
+			s.pulse.ownerKnows = false
 		}
 		s.pending = now
-		if lease[i] == 0 && s.Prompt() && s.pulse.refused < mostRefused { // the owner is not ready to answer
+		if lease[i] == 0 && s.Prompt() && s.pulse.refused < maxRefused { // the owner is not ready to answer
 			s.pulse.refused++
-			r.early.urge(now, s, introduction)
+			r.early.reportSoon(now, s, introduceAfter)
 		}
 		c := s.Common()
 		terms := c.Terms()
@@ -256,10 +256,10 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		}
 		// An answer that was overtaken says nothing any more, nor does one that comes
 		// when its lease has ended: the host was suspended.
-		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.heard.Load()) <= 0 || now.Sub(row.upTo.At) >= lease[i] {
+		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.answeredNo.Load()) <= 0 || now.Sub(row.upTo.At) >= lease[i] {
 			continue
 		}
-		s.heard.Store(row.number)
+		s.answeredNo.Store(row.number)
 		_, inFallback := c.InFallback()
 		back := inFallback && c.Given()
 		if terms.Traits.Asks && s.Part().Asking() { // it was not new without a grant
@@ -275,10 +275,10 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		}
 		switch {
 		case s.Rate == nil:
-			r.refit(now, s, hosts, b.early)
+			r.applySlots(now, s, hosts, b.early)
 		case grants.Tokens == nil:
 			s.Part().Steer(now, hosts)
-		case row.number == s.sent.Load():
+		case row.number == s.reportNo.Load():
 			more, before := grants.Tokens[i]-row.tokens, s.Rate.Active()
 			if math.IsInf(more, 0) { // nothing was limited when s reported
 				more = grants.Tokens[i] - float64(max(s.Rate.Bucket().Allowed()-row.upTo.Allowed, 0))
@@ -302,9 +302,9 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 	return nil
 }
 
-// refit puts a grant of slots in force, and asks again if they do not do for
+// applySlots puts a grant of slots in force, and asks again if they do not do for
 // those who wait. The gap grows as long as asking brings nothing.
-func (r *Reporter) refit(now stage.Instant, s *Subject, hosts int, asked bool) {
+func (r *Reporter) applySlots(now stage.Instant, s *Subject, hosts int, asked bool) {
 	slots := s.Slots()
 	before := slots.Census()
 	slots.Steer(now, hosts)
@@ -324,7 +324,7 @@ func (r *Reporter) refit(now stage.Instant, s *Subject, hosts int, asked bool) {
 	}
 	p.askAt.Store(int64(now.Add(p.gap)))
 	if after.Waiting > after.InVain && p.gap < r.early.interval() {
-		r.early.urgeLocked(now, s, p.gap)
+		r.early.reportSoonLocked(now, s, p.gap)
 	}
 }
 
@@ -339,7 +339,7 @@ func (r *Reporter) Fail(now stage.Instant, b *Batch, rows []int) {
 		if rows != nil {
 			at = rows[i]
 		}
-		if s := b.rows[at].subject; b.rows[at].number == s.sent.Load() {
+		if s := b.rows[at].subject; b.rows[at].number == s.reportNo.Load() {
 			s.pending = now
 			if s.Early() {
 				r.early.observe(now, []effect{{s, true, s.Rate.Active(), 0, s.Rate.Bucket().Uncached(now)}})

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// retired is the Subjects that no key has any more. A retired Subject stays
+// retired lists the Subjects that no key has any more. A retired Subject stays
 // until all of its usage has been reported and answered, or its key has a
 // successor that takes the usage over, and until no slots are held; but at most
 // maxRetired stay.
@@ -98,12 +98,12 @@ func (s *retiree) finish(now stage.Instant, round *Round) (again bool) {
 	upTo := s.Count(now)
 	allowed, rejected, _ := upTo.Since(s.Acked)
 	if !held {
-		if allowed+rejected == 0 && (s.sent.Load() > 0 || !b.Given()) { // else it gives back its grant: see GoOn
+		if allowed+rejected == 0 && (s.reportNo.Load() > 0 || !b.Given()) { // else it gives back its grant: see ContinueUnder
 			return false
 		}
 		if to := s.successor(); to != nil {
-			s.Book(upTo.Usage)
-			if !b.Terms().Reports { // no owner is to hear of it
+			s.AddToRule(upTo.Usage)
+			if !b.Terms().Reports { // it has no owner
 				return false
 			}
 			to.Part().Inherit(bucket.Usage{Allowed: allowed, Rejected: rejected})

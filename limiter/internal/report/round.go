@@ -86,7 +86,7 @@ func (r *Round) add(s *Subject) {
 	}
 	upTo := s.Count(now)
 	if upTo.Usage != s.Seen {
-		s.Book(upTo.Usage)
+		s.AddToRule(upTo.Usage)
 		s.used = now
 	}
 	s.Acked.At = min(s.Acked.At, now) // the first caller may have stated a time to come
@@ -99,9 +99,9 @@ func (r *Round) add(s *Subject) {
 		if s.Part().Charging() {
 			return
 		}
-		s.pay(n)
+		s.payForReport(n)
 	case n > 0:
-		s.pulse.refused, s.pulse.spare = 0, mostFollowing
+		s.pulse.refused, s.pulse.credit = 0, maxFollowUps
 	}
 	b := r.last
 	if b == nil || b.Usage.Algorithm != terms.Algorithm {
@@ -117,7 +117,7 @@ func (r *Round) add(s *Subject) {
 	s.pending = r.answered
 	tokens := s.Part().Tokens(now)
 	b.rows = b.rows[:i+1]
-	b.rows[i] = row{s, upTo, tokens, s.sent.Add(1)}
+	b.rows[i] = row{s, upTo, tokens, s.reportNo.Add(1)}
 	_, stated := c.Stated()
 	switch {
 	case s.Rate != nil && terms.Traits.Early:
@@ -162,7 +162,7 @@ func (b *Batch) watchedWantsLocked(i int) float64 {
 	n, sinceLook := s.pulse.since(row.upTo)
 	wants, changed := d.Report(n, sinceLook, float64(u.Allowed[i]+u.Rejected[i]), u.Elapsed[i].Seconds(), u.Cost[i])
 	if changed && !s.Asks() {
-		s.pulse.unsettle(row.upTo.At)
+		s.pulse.shortenGap(row.upTo.At)
 	}
 	if stated, ok := s.Common().Stated(); ok {
 		return stated

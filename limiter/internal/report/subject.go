@@ -13,7 +13,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Subject is a Part and what is known of its reports. RanLow is safe for
+// Subject is a Part and the state of its reports. RanLow is safe for
 // concurrent use.
 type Subject struct {
 	ledger.Ledger
@@ -23,9 +23,9 @@ type Subject struct {
 	pending stage.Instant // until when the newest report may be answered
 	mean    demand.Mean   // of late, if the algorithm shares by what hosts want
 
-	// These are the numbers of the newest report, and of the newest that was answered,
+	// The numbers of the newest report, and of the newest that was answered,
 	// modulo 2³². The Set's mu guards changes.
-	sent, heard atomic.Uint32
+	reportNo, answeredNo atomic.Uint32
 
 	pulse pulse
 }
@@ -35,19 +35,19 @@ type Subject struct {
 type pulse struct {
 	askAt atomic.Int64 // no early report for lack of tokens before this Instant
 
-	class   demand.Class // of the list where it is looked at; demand.None: nowhere
-	lingers demand.Class // of another list that still has it
-	retired bool         // no key has it any more; the Group's lock guards changes, too
-	waits   bool         // for an early report
-	unheard bool         // it had no grant when a decision last ran low
+	class     demand.Class // of the list where it is looked at; demand.None: nowhere
+	lingers   demand.Class // of another list that still has it
+	retired   bool         // no key has it any more; the Group's lock guards changes, too
+	waits     bool         // for an early report
+	ungranted bool         // it had no grant when a decision last ran low
 
 	// The Group's lock protects these three.
 	refused uint8 // answers without a grant since the last event
-	spare   uint8 // reports without an event that events pay for
-	// known: the key's owner knows of all that was allowed until the Subject went on under
-	// other terms, or learns of it from the reports to come. An answer to a report ends it:
+	credit  uint8 // reports without an event that events pay for
+	// ownerKnows says that the key's owner knows of all that was allowed before the Subject went on
+	// under other terms, or learns of it from the reports to come. An answer to a report ends it:
 	// from then on, the owner does not know of what is unreported.
-	known bool
+	ownerKnows bool
 
 	total   int64 // cost at the last look
 	looked  stage.Instant
@@ -59,9 +59,9 @@ type pulse struct {
 // NewSubject returns the Subject of p. The caller has not published p yet.
 func (r *Reporter) NewSubject(now stage.Instant, p share.Part) *Subject {
 	s := &Subject{Ledger: ledger.New(now, p), reporter: r, used: now}
-	s.pulse.gap, s.pulse.spare = shortestGap, mostFollowing
+	s.pulse.gap, s.pulse.credit = shortestGap, maxFollowUps
 	if s.Asks() {
-		s.pulse.spare = 1 // for its first event, which is asked for
+		s.pulse.credit = 1 // for its first event, which is asked for
 	}
 	p.Common().Observer = s
 	return s
@@ -80,32 +80,32 @@ func (s *Subject) Tally(now stage.Instant) (upTo ledger.Reading) {
 	if upTo = s.Count(now); upTo.Usage != s.Seen {
 		s.used = now
 	}
-	s.Book(upTo.Usage)
+	s.AddToRule(upTo.Usage)
 	return upTo
 }
 
-// GoOn has s go on under t, without its grant, and returns how many of used tokens the bucket that t asks
-// does not know of. The owner of a key has one pool for exact, auto and elastic, so it knows what
-// it has paid for and what was reported to it.
-func (s *Subject) GoOn(now stage.Instant, t *share.Terms, used int64, hosts int) (unknown int64) {
+// ContinueUnder has s go on under t, without its grant. The host has recently used so many tokens. The result
+// is how many of them the remote bucket of t has not been charged with. The owner of a key has one pool
+// for exact, auto and elastic, so that pool has been charged with what the owner paid and with what was reported.
+func (s *Subject) ContinueUnder(now stage.Instant, t *share.Terms, used int64, hosts int) (unknown int64) {
 	was := s.Terms()
-	pools, heard := was.Traits.Pooled && t.Traits.Pooled, s.pulse.known
+	pools, known := was.Traits.Pooled && t.Traits.Pooled, s.pulse.ownerKnows
 	if pools {
-		s.pulse.known = true
+		s.pulse.ownerKnows = true
 	}
 	switch {
 	case pools && !was.Reports:
 		s.Paid(now)
 		used = 0
 	case pools && s.Common().Granted():
-		s.giveBack(now)
+		s.returnGrant(now)
 		used = 0
 	case pools && t.Reports && was.Traits.Asks:
 		used = 0
 	case pools && was.Traits.Asks:
 		used = min(used, s.Unreported(now))
 	default:
-		if pools && heard { // elastic has brought no grant
+		if pools && known { // elastic has brought no grant
 			used = min(used, s.Unreported(now))
 		}
 		if t.Algorithm == share.Auto && t.Reports { // reports come beside the charge
@@ -117,9 +117,9 @@ func (s *Subject) GoOn(now stage.Instant, t *share.Terms, used int64, hosts int)
 	return used
 }
 
-// giveBack gives back what s was granted: the next report says under the terms in force what s has
-// used and not reported yet. s goes on under other terms.
-func (s *Subject) giveBack(now stage.Instant) {
+// returnGrant returns the grant of s, which goes on under other terms: the next report says under the terms in
+// force what s has used and not reported yet.
+func (s *Subject) returnGrant(now stage.Instant) {
 	upTo := s.Count(now)
 	allowed, rejected, _ := upTo.Since(s.Acked)
 	p := share.NewRate(now, s.Common().Key(), s.Terms(), 1, 0, 0)
@@ -154,7 +154,7 @@ func (s *Subject) Begin(now stage.Instant) {
 // Idle reports whether nothing is lost by forgetting s now.
 func (s *Subject) Idle(now stage.Instant) bool {
 	if s.Terms().Traits.Wants && s.mean > 0 {
-		return false // the owner is to know that the host wants nothing
+		return false // the owner must learn that the host wants nothing
 	}
 	return s.Part().Idle(now)
 }
@@ -162,7 +162,7 @@ func (s *Subject) Idle(now stage.Instant) bool {
 // Dormant reports whether s has nothing to report and nothing to lose.
 func (s *Subject) Dormant(now stage.Instant) (dormant bool) {
 	switch {
-	case s.Rate == nil || !s.Idle(now) || now < s.pending || s.Unseen(now) || s.Terms().Reports && s.Fresh(now):
+	case s.Rate == nil || !s.Idle(now) || now < s.pending || s.HasUncounted(now) || s.Terms().Reports && s.HasUnreported(now):
 		return false
 	case s.Early(): // a few events a minute are still a demand
 		s.reporter.early.pulse(s, func(p *pulse) { dormant = p.demand.Reported() <= quietDemand })
@@ -175,7 +175,7 @@ func (s *Subject) Dormant(now stage.Instant) (dormant bool) {
 // not reported yet, and that of late callers.
 func (s *Subject) Retire(now stage.Instant) {
 	s.Part().Retire()
-	s.Book(s.Count(now).Usage) // the rule may be gone before the next report
+	s.AddToRule(s.Count(now).Usage) // the rule may be gone before the next report
 	s.reporter.early.pulse(s, func(p *pulse) { p.retired = true })
 	s.reporter.retired.add(now, s)
 }
@@ -195,7 +195,7 @@ func (s *Subject) Successor() *share.Rate {
 // can help soon.
 func (s *Subject) State(now stage.Instant, wants float64) {
 	if s.Common().State(wants) && s.Prompt() {
-		s.reporter.early.urge(now, s, coalesce)
+		s.reporter.early.reportSoon(now, s, coalesce)
 	}
 }
 
@@ -206,69 +206,69 @@ func (s *Subject) regular(now stage.Instant, recent time.Duration) bool {
 	if now < s.pending || now.Sub(s.Acked.At) < recent && s.Common().Given() {
 		return false
 	}
-	return s.Fresh(now) || s.unsettled(now)
+	return s.HasUnreported(now) || s.needsReport(now)
 }
 
-// roomy reports whether a burst is so many events that it does little harm to take the
-// first few on a host for a burst.
-func (p *pulse) roomy(burst float64) bool { return burst >= manyEvents*p.demand.Unit() }
+// largeBurst reports whether the limit's burst is so many events that it does little harm if the first
+// few events on a host are mistaken for a burst.
+func (p *pulse) largeBurst(burst float64) bool { return burst >= largeBurstEvents*p.demand.Unit() }
 
-// mostFollowing is how many reports without an event follow one with an event, once
+// maxFollowUps is how many reports without an event follow one with an event, once
 // the bucket is full. An owner takes a host for gone that is silent for 1.75 intervals.
-const mostFollowing = 2
+const maxFollowUps = 2
 
-// mostSpare bounds the reports without an event that are paid for.
-const mostSpare = 128
+// maxCredit bounds the reports without an event that are paid for.
+const maxCredit = 128
 
-// pay counts a report of events that cost n tokens, by a host that may ask. Each event pays for a
+// payForReport spends credit on a report of events that cost n tokens, by a host that may ask. Each event pays for a
 // report, so the host reports no key more often than it has events, and asks for the event
 // after a silence. A host that may not ask would have no tokens for that event.
-func (s *Subject) pay(n int64) {
+func (s *Subject) payForReport(n int64) {
 	p := &s.pulse
-	spare := float64(p.spare)
+	credit := float64(p.credit)
 	if n > 0 {
 		p.refused = 0
-		spare = min(spare+max(float64(n)/p.demand.Unit(), 1), mostSpare)
+		credit = min(credit+max(float64(n)/p.demand.Unit(), 1), maxCredit)
 	}
-	p.spare = uint8(max(spare-1, 0))
+	p.credit = uint8(max(credit-1, 0))
 }
 
-// worth reports whether a report of s that cannot wait is paid for, has a stated demand, or may
+// worthReporting reports whether an urgent report of s is paid for, has a stated demand, or may
 // bring a grant. Without a grant, each event is asked for, and only then is there a reason
 // not to wait.
-func (s *Subject) worth(now stage.Instant) bool {
+func (s *Subject) worthReporting(now stage.Instant) bool {
 	_, stated := s.Common().Stated()
-	return !s.Asks() || stated || !s.Common().Granted() || s.pulse.spare > 0 || s.Fresh(now)
+	return !s.Asks() || stated || !s.Common().Granted() || s.pulse.credit > 0 || s.HasUnreported(now)
 }
 
-// unsettled reports whether the owner must hear of s although there was no event. A
+// needsReport reports whether s must be reported although there was no event. A
 // stated demand is kept up. While there is a measured one, the tokens that the host
 // saves up are news until its bucket is full; then, for a while, that no event
 // followed. So is that there is no token for the next event.
-func (s *Subject) unsettled(now stage.Instant) bool {
+func (s *Subject) needsReport(now stage.Instant) bool {
 	p, bucket := &s.pulse, s.Rate.Bucket()
 	_, stated := s.Common().Stated()
-	wanted, full, spare := p.demand.Reported() > quietDemand, bucket.Full(now), p.spare
+	wanted, full, credit := p.demand.Reported() > quietDemand, bucket.Full(now), p.credit
 	if full {
-		spare = min(spare, mostFollowing)
+		credit = min(credit, maxFollowUps)
 	}
 	switch {
 	case stated || wanted && !full && !s.Asks():
 		return true
-	case spare == 0 || !wanted && bucket.Uncached(now) >= p.demand.Unit():
-		s.reporter.early.pulse(s, func(p *pulse) { p.demand.Fade() }) // its owner will soon take it for gone
+	case credit == 0 || !wanted && bucket.Uncached(now) >= p.demand.Unit():
+		s.reporter.early.pulse(s, func(p *pulse) { p.demand.Fade() }) // its owner will soon assume that it is gone
 		return false
 	case !s.Asks():
-		spare--
+		credit--
 	}
-	p.spare = spare
+	p.credit = credit
 	return true
 }
 
 // wants is the demand of a Subject that does not report early: a moving average
 // of what was asked for, and the callers that wait now; or what was stated.
 func (s *Subject) wants(now stage.Instant, total int64, period time.Duration) float64 {
-	if s.used != now { // nothing is new: it is reported again because nobody answered
+	if s.used != now { // nothing is new: the last report was not answered
 		total = 0
 	}
 	s.mean.Add(float64(total), period.Seconds())
@@ -284,7 +284,7 @@ func (s *Subject) wants(now stage.Instant, total int64, period time.Duration) fl
 // RanLow implements share.Observer. It is cheap unless a report is due.
 func (s *Subject) RanLow(now stage.Instant, waits bool) {
 	if s.Rate == nil {
-		s.reporter.early.short(now, s, waits)
+		s.reporter.early.slotsShort(now, s, waits)
 		return
 	}
 	if late, first := s.Rate.Bucket().UnsetLowAlways(); late {
@@ -309,7 +309,7 @@ func (s *Subject) Demand(now stage.Instant) (wants, unit float64) {
 	e.activateLocked(now, s)
 	d := &s.pulse.demand
 	n, elapsed := s.pulse.since(ledger.Reading{Usage: s.Rate.Bucket().Usage(), At: now})
-	if n <= d.Unit() && elapsed > turn.Seconds() && s.pulse.roomy(s.Terms().Rule.Burst) { // a burst may begin: it is measured from here on
+	if n <= d.Unit() && elapsed > turn.Seconds() && s.pulse.largeBurst(s.Terms().Rule.Burst) { // a burst may begin: it is measured from here on
 		d.Tick(0, elapsed)
 		s.pulse.looked, elapsed = now, 0
 	}
@@ -318,10 +318,10 @@ func (s *Subject) Demand(now stage.Instant) (wants, unit float64) {
 	return wants, d.Unit()
 }
 
-// Settled implements share.Observer. If sent is the same as an earlier heard, both were so at the
-// time of the second load, because heard never overtakes sent.
+// Settled implements share.Observer. If reportNo is the same as an earlier answeredNo, both were so at the
+// time of the second load, because answeredNo never overtakes reportNo.
 func (s *Subject) Settled() (number uint32, ok bool) {
-	heard := s.heard.Load()
-	number = s.sent.Load()
-	return number, number == heard
+	answered := s.answeredNo.Load()
+	number = s.reportNo.Load()
+	return number, number == answered
 }

@@ -59,7 +59,7 @@ func (w *watch) add(s *Subject) {
 }
 
 // sooner has s looked at quickly if its host wants so much by now: a burst may be over
-// before a look at a slow key would see it. In the list where it was, s lingers until that
+// before a look at a slow key would see it. s stays in its earlier list, too, until that
 // list is looked at.
 func (w *watch) sooner(now stage.Instant, s *Subject, wants float64) {
 	if p := &s.pulse; p.class != demand.None && p.class != demand.Quick && !p.retired && p.demand.IsQuick(wants, s.Asks()) {
