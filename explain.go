@@ -251,7 +251,7 @@ func (n *inquiries) Trace(ctx context.Context, key string, on bool) map[string]e
 // Reset has all hosts of the ring make the bucket of key full again, and forgive its debts:
 // the key's owner its bucket, beside what it has lent, and each host its part, as
 // limiter.Group's Reset says. So hosts may use a burst again, and what they had left. It
-// returns an error for each host that does not answer, or cannot reach a bucket elsewhere.
+// returns an error for each host that does not answer, or cannot reach a remote bucket.
 // Reset may be repeated. It works between Start and Stop.
 func (n *inquiries) Reset(ctx context.Context, key string) map[string]error {
 	return n.tellAll(ctx, askReset, key)

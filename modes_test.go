@@ -87,7 +87,7 @@ func flow(ctx context.Context, nodes []*headgate.Node, asked, admitted *atomic.I
 
 // Traffic of three times the limit goes through all modes, and back, and jumps
 // over those that measure. All in all, nobody gets more than one bucket gives.
-func TestMigratingToABucketElsewhereGivesNoSecondBurst(t *testing.T) {
+func TestMigratingToARemoteBucketGivesNoSecondBurst(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of real time")
 	}
@@ -130,9 +130,9 @@ func TestMigratingToABucketElsewhereGivesNoSecondBurst(t *testing.T) {
 	}
 }
 
-// Every event is taken from the bucket elsewhere once, whether that measures or
+// Every event is taken from the remote bucket once, whether that measures or
 // answers, and also what happened before it was asked.
-func TestABucketElsewhereIsChargedOnceInEachMode(t *testing.T) {
+func TestARemoteBucketIsChargedOnceInEachMode(t *testing.T) {
 	for _, to := range []string{"exact", "redis"} {
 		t.Run(to, func(t *testing.T) {
 			limitsOf := func(mode string) *dynamicconfig.Snapshot {

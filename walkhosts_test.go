@@ -295,7 +295,7 @@ func (w *hostsWalk) run(loses, moves bool) {
 func (w *hostsWalk) events(i int, end time.Time, gap time.Duration, most int) {
 	h, r := w.hosts[i], rand.New(rand.NewPCG(w.seed, uint64(i+2)))
 	defer close(h.ended)
-	// A bucket elsewhere that takes over is charged with what a host took in the time in which a bucket fills: see
+	// A remote bucket that takes over is charged with what a host took in the time in which a bucket fills: see
 	// docs/config.md. So a quiet host takes no more than its even part of a burst in that time.
 	deep, limit := w.burst/2/float64(len(w.hosts)), 0.45*w.limit/float64(len(w.hosts))
 	part := deep
@@ -350,7 +350,7 @@ func (w *hostsWalk) allow(tokens float64) {
 }
 
 // change gives a rule to all hosts. Hosts that have it, and hosts that do not, both use the whole limit until all
-// have it. A bucket elsewhere may be asked before all of them have charged it: docs/design/0006, "Other hosts' charges".
+// have it. A remote bucket may be asked before all of them have charged it: docs/design/0006, "Other hosts' charges".
 func (w *hostsWalk) change() {
 	rules, n := w.rules(), len(w.hosts)
 	if w.spread > 0 {

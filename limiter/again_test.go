@@ -14,7 +14,7 @@ import (
 	"github.com/headgate/headgate/shadow"
 )
 
-// A bucket elsewhere that was measured, and is measured again after its migration had ended, is
+// A remote bucket that was measured, and is measured again after its migration had ended, is
 // charged with what was used meanwhile, and not with what it knows.
 func TestAMigrationThatBeginsAgainChargesNothingTwice(t *testing.T) {
 	for _, from := range []string{"even", "elastic"} {
@@ -50,9 +50,9 @@ func TestAMigrationThatBeginsAgainChargesNothingTwice(t *testing.T) {
 	}
 }
 
-// A bucket elsewhere that refused an event as the shadow lacks it when it begins to answer, also
+// A remote bucket that refused an event as the shadow lacks it when it begins to answer, also
 // if callers have waited for their tokens for longer than the bucket takes to fill.
-func TestWhatABucketElsewhereRefusedLongAgoIsLackingStill(t *testing.T) {
+func TestWhatARemoteBucketRefusedLongAgoIsLackingStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rules := func(mode string) *dynamicconfig.Snapshot {
 			return traceLimits(t, "limits: [{key: k, limit: 2/s, burst: 20, migrate: {from: redis, to: even, mode: "+mode+"}}]")
@@ -64,7 +64,7 @@ func TestWhatABucketElsewhereRefusedLongAgoIsLackingStill(t *testing.T) {
 		l := g.For("k")
 		e := l.Take(t.Context(), 1, 0)
 		g.Configure(rules("new-shadow-old"))
-		e.Settle(0) // the bucket elsewhere was charged with it, so it has one token less from now on
+		e.Settle(0) // the remote bucket was charged with it, so it has one token less from now on
 		for range 15 {
 			l.Allow()
 		}
@@ -81,8 +81,8 @@ func TestWhatABucketElsewhereRefusedLongAgoIsLackingStill(t *testing.T) {
 	})
 }
 
-// A migration measured a bucket elsewhere, and has ended. Callers settle events of that time only now:
-// they give tokens back, or spend more than they took. The bucket elsewhere hears of both. When it
+// A migration measured a remote bucket, and has ended. Callers settle events of that time only now:
+// they give tokens back, or spend more than they took. The remote bucket hears of both. When it
 // decides again, it lacks exactly what was used.
 func TestABucketThatWasMeasuredAndGetsTokensBackLacksWhatWasUsed(t *testing.T) {
 	for _, from := range []string{"even", "elastic"} {
@@ -91,7 +91,7 @@ func TestABucketThatWasMeasuredAndGetsTokensBackLacksWhatWasUsed(t *testing.T) {
 				for _, used := range [][2]int64{{}, {2, 0}, {0, 4}, {6, 4}} { // before and after the caller settles
 					for i := range 4 {
 						twice := i&1 != 0    // the rule changes beside
-						answered := i&2 != 0 // the bucket elsewhere did, and this host's was measured
+						answered := i&2 != 0 // the remote bucket did, and this host's was measured
 						now, bucket := stage.Now(), &drained{left: 20}
 						rules := func(then string) *dynamicconfig.Snapshot {
 							return traceLimits(t, "limits: [{key: k, limit: 0.000001/s, burst: 20, "+then+"}]")
@@ -130,7 +130,7 @@ func TestABucketThatWasMeasuredAndGetsTokensBackLacksWhatWasUsed(t *testing.T) {
 						take(used[1], stage.Final)
 						step("algorithm: redis")
 						if lacks := 20 - int64(bucket.left); lacks != total {
-							t.Errorf("%s, %s, answered %t, %d of 5, %d used, changed beside: %t: the bucket elsewhere lacks %d, after %d were used",
+							t.Errorf("%s, %s, answered %t, %d of 5, %d used, changed beside: %t: the remote bucket lacks %d, after %d were used",
 								from, mode, answered, actual, used, twice, lacks, total)
 						}
 					}
@@ -140,7 +140,7 @@ func TestABucketThatWasMeasuredAndGetsTokensBackLacksWhatWasUsed(t *testing.T) {
 	}
 }
 
-// A caller takes tokens during a migration and gives them back when the bucket elsewhere already decides
+// A caller takes tokens during a migration and gives them back when the remote bucket already decides
 // alone. Both sides of the ended migration get them, but that bucket counts them once.
 func TestABucketThatAMigrationAskedGetsBackOnce(t *testing.T) {
 	for i, pair := range []string{"from: even, to: redis", "from: redis, to: even", "from: even, to: redis", "from: redis, to: even"} {
@@ -164,12 +164,12 @@ func TestABucketThatAMigrationAskedGetsBackOnce(t *testing.T) {
 		driver.Of(g).Configure(now, rules("algorithm: redis"))
 		first.Settle(now, gaveFirst, 0)
 		if int64(bucket.left) != 20-between {
-			t.Errorf("%s: the bucket elsewhere has %v tokens, and %d of 20 are used", pair, bucket.left, between)
+			t.Errorf("%s: the remote bucket has %v tokens, and %d of 20 are used", pair, bucket.left, between)
 		}
 	}
 }
 
-// A caller gives tokens back to a bucket elsewhere that the rule has left. When the rule returns to that
+// A caller gives tokens back to a remote bucket that the rule has left. When the rule returns to that
 // bucket, the bucket is still charged for what this host used meanwhile by its own part of the limit.
 func TestABucketThatGetsTokensBackWhileItIsNotAskedLacksWhatWasUsed(t *testing.T) {
 	for _, hosts := range []int{1, 2, 4} {
@@ -194,7 +194,7 @@ func TestABucketThatGetsTokensBackWhileItIsNotAskedLacksWhatWasUsed(t *testing.T
 		now = now.Add(time.Second)
 		driver.Of(g).Configure(now, rules("algorithm: redis"))
 		if lacks := 40 - bucket.left; lacks < 7 {
-			t.Errorf("%d hosts: the bucket elsewhere lacks %v, and 7 are used", hosts, lacks)
+			t.Errorf("%d hosts: the remote bucket lacks %v, and 7 are used", hosts, lacks)
 		}
 	}
 }
@@ -223,13 +223,13 @@ func TestWhatComesBackAfterASecondMigrationHidesNothing(t *testing.T) {
 	take(5)
 	driver.Of(g).Configure(now, rules("algorithm: redis"))
 	if bucket.left > 5 {
-		t.Errorf("the bucket elsewhere has %v tokens, and 15 of 20 are used", bucket.left)
+		t.Errorf("the remote bucket has %v tokens, and 15 of 20 are used", bucket.left)
 	}
 }
 
-// Several hosts use a bucket elsewhere, and then decide by themselves. Each of them has its even part of
+// Several hosts use a remote bucket, and then decide by themselves. Each of them has its even part of
 // what was left, and not all of it.
-func TestHostsThatLeaveABucketElsewhereShareWhatIsLeft(t *testing.T) {
+func TestHostsThatLeaveARemoteBucketShareWhatIsLeft(t *testing.T) {
 	const hosts, burst, used = 4, 40, 20
 	migrates := func(mode string) string { return "migrate: {from: even, to: redis, mode: " + mode + "}" }
 	for _, steps := range [][]string{
@@ -280,7 +280,7 @@ func TestHostsThatLeaveABucketElsewhereShareWhatIsLeft(t *testing.T) {
 	}
 }
 
-// A report hands what an earlier part has used to the part that the key has by then. The bucket elsewhere was
+// A report hands what an earlier part has used to the part that the key has by then. The remote bucket was
 // charged with that when it took over from the earlier part, and is not charged again.
 func TestABucketThatARuleNamesAgainIsNotChargedWithWhatAnEarlierPartUsed(t *testing.T) {
 	for _, reports := range []bool{false, true} {
@@ -299,7 +299,7 @@ func TestABucketThatARuleNamesAgainIsNotChargedWithWhatAnEarlierPartUsed(t *test
 			}
 		}
 		if lacks := 20 - bucket.left; lacks != 5 {
-			t.Errorf("reports: %v: the bucket elsewhere lacks %v, and 5 are used", reports, lacks)
+			t.Errorf("reports: %v: the remote bucket lacks %v, and 5 are used", reports, lacks)
 		}
 	}
 }

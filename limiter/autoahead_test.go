@@ -87,7 +87,7 @@ func TestAutoAsksAheadInVain(t *testing.T) {
 }
 
 // The owner paid events before a host had a grant. Neither the grant nor the fallback shows that. A
-// bucket elsewhere that follows is charged with it.
+// remote bucket that follows is charged with it.
 func TestABucketThatFollowsAYoungGrantGivesNoSecondBurst(t *testing.T) {
 	for _, algorithm := range []string{"redis", Even} {
 		now := second

@@ -198,7 +198,7 @@ func TestNoChangeOfARuleGivesASecondBurst(t *testing.T) {
 	})
 }
 
-// A part that answers nothing does not lower the charge of a bucket elsewhere.
+// A part that answers nothing does not lower the charge of a remote bucket.
 func TestAMoveAfterAMigrationGivesNoSecondBurst(t *testing.T) {
 	const burst = 20
 	rule := func(algorithm string) dynamicconfig.Rule {
@@ -423,7 +423,7 @@ func TestADebtFollowsALowerLimitThatComesLater(t *testing.T) {
 	}
 }
 
-// A bucket elsewhere that is charged with what was used before it passes that on, although
+// A remote bucket that is charged with what was used before it passes that on, although
 // its host has a grant by then and a fallback that cannot show it.
 func TestAMoveFromAGrantPassesOnWhatWasUsedBeforeIt(t *testing.T) {
 	const burst = 20
@@ -472,7 +472,7 @@ func TestAMoveFromAGrantPassesOnWhatWasUsedBeforeIt(t *testing.T) {
 	}
 }
 
-// A bucket elsewhere that is asked again is charged with what was used meanwhile, and not
+// A remote bucket that is asked again is charged with what was used meanwhile, and not
 // with what it knows already.
 func TestAMoveThereAndBackChargesNothingTwice(t *testing.T) {
 	const burst = 20
@@ -507,7 +507,7 @@ func TestAMoveThereAndBackChargesNothingTwice(t *testing.T) {
 	}
 }
 
-// Tokens that fill in under a grant fill in at the bucket elsewhere too, but only once.
+// Tokens that fill in under a grant fill in at the remote bucket too, but only once.
 func TestAMoveFromAGrantThatRefillsGivesNoSecondBurst(t *testing.T) {
 	const burst = 20
 	now, admitted := stage.Now(), 0
@@ -555,7 +555,7 @@ func TestAMoveFromAGrantThatRefillsGivesNoSecondBurst(t *testing.T) {
 	}
 }
 
-// A bucket elsewhere that is asked a second time knows the tokens of the first time. They
+// A remote bucket that is asked a second time knows the tokens of the first time. They
 // count as used when the key leaves it again.
 func TestAMoveAwayFromABucketThatIsAskedAgainGivesNoSecondBurst(t *testing.T) {
 	const burst = 20
@@ -764,7 +764,7 @@ func (s *silent) Do(_ context.Context, op stage.Operation) (stage.Outcome, error
 	return stage.Outcome{OK: true}, nil
 }
 
-// A bucket elsewhere is charged with what a fallback let through, although its host was told that
+// A remote bucket is charged with what a fallback let through, although its host was told that
 // the event is yet to come.
 func TestATimeToComeDoesNotHoldUpACharge(t *testing.T) {
 	away, now := new(silent), stage.Now()
@@ -789,9 +789,9 @@ func (answers) Do(context.Context, stage.Operation) (stage.Outcome, error) {
 	return stage.Outcome{OK: true, Left: 3}, nil
 }
 
-// The host remembers how many tokens a bucket elsewhere had, while rules are in force under which
+// The host remembers how many tokens a remote bucket had, while rules are in force under which
 // nothing decides.
-func TestADisabledRuleAfterABucketElsewhereMayChange(t *testing.T) {
+func TestADisabledRuleAfterARemoteBucketMayChange(t *testing.T) {
 	const exact, disabled = "limits: [{key: k, limit: 1/m, burst: 10, algorithm: exact}]",
 		"limits: [{key: k, limit: 1/m, burst: 10, migrate: {from: even, to: elastic, mode: disabled}}]"
 	g := limiter.NewGroup(traceLimits(t, exact), 1, limiter.WithMigration(shadow.Migrator()), limiter.WithRemote("exact", answers{}))

@@ -78,7 +78,7 @@ func (s *settling) drain() {
 	}
 }
 
-// A bucket elsewhere was measured, and refused what the host's own part allowed, because callers had given
+// A remote bucket was measured, and refused what the host's own part allowed, because callers had given
 // back only to that part. It lacks what it refused when the rule goes to it.
 func TestABucketThatRefusedAsTheShadowLacksThatWhenItDecides(t *testing.T) {
 	for _, then := range [][]string{
@@ -106,7 +106,7 @@ func TestABucketThatRefusedAsTheShadowLacksThatWhenItDecides(t *testing.T) {
 	}
 }
 
-// A migration asked a bucket elsewhere and the host's own part. Later the own part decided alone, and then
+// A migration asked a remote bucket and the host's own part. Later the own part decided alone, and then
 // that bucket. What callers took during the migration comes back to the bucket once, and what they took
 // later comes back as well.
 func TestWhatAMigrationGaveComesBackOnceAndTheRestToo(t *testing.T) {
@@ -123,7 +123,7 @@ func TestWhatAMigrationGaveComesBackOnceAndTheRestToo(t *testing.T) {
 				s.settle(0, 0)
 				s.settle(0, 3)
 				if s.bucket.left != 17 {
-					t.Errorf("%s, %s, then %q: the bucket elsewhere has %v tokens, and 3 of 20 are used", pair, mode, between, s.bucket.left)
+					t.Errorf("%s, %s, then %q: the remote bucket has %v tokens, and 3 of 20 are used", pair, mode, between, s.bucket.left)
 				}
 				s.drain()
 			}
@@ -131,7 +131,7 @@ func TestWhatAMigrationGaveComesBackOnceAndTheRestToo(t *testing.T) {
 	}
 }
 
-// Where nothing measures the side of a migration that does not answer, a bucket elsewhere is charged with what
+// Where nothing measures the side of a migration that does not answer, a remote bucket is charged with what
 // was used meanwhile when it answers again, and not with what it knows.
 func TestABucketThatNoMigrationAskedIsChargedOnce(t *testing.T) {
 	for _, back := range []string{"algorithm: redis", "migrate: {from: redis, to: even, mode: old}"} {
@@ -142,12 +142,12 @@ func TestABucketThatNoMigrationAskedIsChargedOnce(t *testing.T) {
 		s.take(4)
 		s.change(back)
 		if s.bucket.left != 6 {
-			t.Errorf("%s: the bucket elsewhere has %v tokens, and 14 of 20 are used", back, s.bucket.left)
+			t.Errorf("%s: the remote bucket has %v tokens, and 14 of 20 are used", back, s.bucket.left)
 		}
 	}
 }
 
-// An event did cost more than it took, under a rule that does not ask the bucket elsewhere. That bucket is charged
+// An event did cost more than it took, under a rule that does not ask the remote bucket. That bucket is charged
 // with the difference once when it decides again, also if there were no tokens left.
 func TestWhatCostsMoreThanThereWasIsChargedOnce(t *testing.T) {
 	for _, first := range []int64{20, 15} {
@@ -158,7 +158,7 @@ func TestWhatCostsMoreThanThereWasIsChargedOnce(t *testing.T) {
 		s.settle(0, first+4)
 		s.change("algorithm: redis")
 		if s.bucket.left != -4 {
-			t.Errorf("%d were taken there: the bucket elsewhere has %v tokens, and 24 of 20 are used", first, s.bucket.left)
+			t.Errorf("%d were taken there: the remote bucket has %v tokens, and 24 of 20 are used", first, s.bucket.left)
 		}
 	}
 }

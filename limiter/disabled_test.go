@@ -33,13 +33,13 @@ func TestARefundWhileAMigrationIsDisabledIsNotLost(t *testing.T) {
 		"disabled toward other sides":        {old, disabled, other, second},
 		"disabled toward other sides, alone": {old, disabled, other, limits("algorithm: request-weighted")},
 		"the rule is gone meanwhile":         {old, disabled, "limits: [{key: other, limit: 1/s}]", second},
-		"a bucket elsewhere": {
+		"a remote bucket": {
 			limits("migrate: {from: redis, to: even, mode: old}"), limits("migrate: {from: redis, to: even, mode: disabled}"), limits("migrate: {from: redis, to: even, mode: new}"),
 		},
-		"a bucket elsewhere, alone": {
+		"a remote bucket, alone": {
 			limits("algorithm: redis"), limits("migrate: {from: redis, to: even, mode: disabled}"), limits("algorithm: even"),
 		},
-		"toward a bucket elsewhere": {
+		"toward a remote bucket": {
 			limits("migrate: {from: even, to: redis, mode: old}"), limits("migrate: {from: even, to: redis, mode: disabled}"), limits("algorithm: redis"),
 		},
 	} {

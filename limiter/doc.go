@@ -40,7 +40,7 @@
 // beside decide, leaves out the steps that would do nothing. The stage's Settle
 // gives back or charges what was taken, once.
 //
-// A stage is this host's part of the limit (internal/share), a bucket elsewhere
+// A stage is this host's part of the limit (internal/share), a remote bucket
 // (internal/remote), a migration's pair (package shadow), or somebody's
 // *rate.Limiter (FromRate).
 //

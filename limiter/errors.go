@@ -30,7 +30,7 @@ var (
 	// debt more than its max_debt.
 	ErrTooLong = errors.New("the wait would exceed the rule's max_wait or max_debt; ask for less, or try again later")
 
-	// ErrFailed: the key's owner, or its bucket elsewhere, did not answer, and the
+	// ErrFailed: the key's owner, or its remote bucket, did not answer, and the
 	// fallback is closed.
 	ErrFailed = errors.New("the key's owner did not answer and the rule's fallback is closed; try again later")
 

@@ -59,7 +59,7 @@ const (
 	// answer asks either. A new key begins in its fallback without it. Of a migration,
 	// each side has this event and the next.
 	EventFallbackEntered
-	// EventFallbackLeft is a key that has a grant again, or whose bucket elsewhere answers again.
+	// EventFallbackLeft is a key that has a grant again, or whose remote bucket answers again.
 	// There is no such event for a key that becomes idle, is removed, or whose rule changes.
 	EventFallbackLeft
 )

@@ -257,7 +257,7 @@ func TestAKeyLeavesItsFallbackOnce(t *testing.T) {
 // Listeners hear no more of the fallback of a key that was removed, or whose rule has changed: the
 // key has it no more.
 func TestAKeyDoesNotLeaveItsFallbackOnceItIsGone(t *testing.T) {
-	for _, of := range []string{"a lease", "a bucket elsewhere"} {
+	for _, of := range []string{"a lease", "a remote bucket"} {
 		for _, ends := range []string{"removed", "ruled otherwise"} {
 			t.Run(of+", "+ends, func(t *testing.T) { testLeavesNoMore(t, of == "a lease", ends == "removed") })
 		}

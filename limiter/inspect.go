@@ -38,7 +38,7 @@ func (s *Status) Answering() *ShareStatus {
 type ShareStatus struct {
 	Algorithm string
 	Level     stage.Level
-	// Fallback: there is no valid grant, or a bucket elsewhere does not
+	// Fallback: there is no valid grant, or a remote bucket does not
 	// answer. Always false for Even.
 	Fallback bool
 	// FallbackSince is since when, to the second; the zero Time if Fallback is false.

@@ -55,7 +55,7 @@ func (l *Limiter) Allow() bool {
 // the bucket does not fill until then. Under
 // Auto, it asks the key's owner as Allow does, if t is within the rule's ask_timeout of
 // the clock. Without a grant, and under algorithms that ask for each event, it asks
-// whatever t is, because only the bucket elsewhere can decide.
+// whatever t is, because only the remote bucket can decide.
 func (l *Limiter) AllowN(t time.Time, n int) bool {
 	v, _, _ := decide(remote.Timed, keyOf(l), stage.At(t), int64(n), 0, stage.Final)
 	return v.OK()

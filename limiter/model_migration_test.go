@@ -96,7 +96,7 @@ func (m *migrationModel) actions() map[string]func(*rapid.T) {
 			m.step()
 			m.draw(rt)
 			m.group.Configure(m.config())
-			for key := range m.buckets { // a bucket elsewhere that begins to answer is charged with a debt
+			for key := range m.buckets { // a remote bucket that begins to answer is charged with a debt
 				b := m.bucket(key)
 				b.tokens = max(b.tokens, m.deepest())
 			}

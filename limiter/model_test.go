@@ -1189,7 +1189,7 @@ func (m *model) change(stated dynamicconfig.Rule) {
 	if m.rule = rule; rule.Shared {
 		m.touched[rule.Key] = true
 	}
-	for _, k := range m.sorted() { // a bucket elsewhere that is asked next is charged with what was used
+	for _, k := range m.sorted() { // a remote bucket that is asked next is charged with what was used
 		missing := int64(0)
 		for _, s := range m.sides {
 			status, _ := s.group.InspectAt(m.now.Time(), k.name)

@@ -16,9 +16,9 @@ import (
 	"github.com/headgate/headgate/shadow"
 )
 
-// A bucket elsewhere that begins to answer is charged with what was used before. That was
+// A remote bucket that begins to answer is charged with what was used before. That was
 // counted already.
-func TestMetricsCountWhatABucketElsewhereMissedOnce(t *testing.T) {
+func TestMetricsCountWhatARemoteBucketMissedOnce(t *testing.T) {
 	for _, to := range []string{"exact", "auto"} {
 		rule := dynamicconfig.Rule{Key: "k", Limit: 10, Burst: 10, Migration: &dynamicconfig.Migration{From: "even", To: to, Mode: dynamicconfig.ModeOld}}
 		config := func(mode dynamicconfig.Mode) *dynamicconfig.Snapshot {
@@ -48,9 +48,9 @@ func TestMetricsCountWhatABucketElsewhereMissedOnce(t *testing.T) {
 	}
 }
 
-// What callers give back of what a bucket elsewhere gave goes to that bucket. A report under the
+// What callers give back of what a remote bucket gave goes to that bucket. A report under the
 // algorithm that came after it says what was used then, and not less by as much.
-func TestWhatABucketElsewhereGetsBackIsInNoReport(t *testing.T) {
+func TestWhatARemoteBucketGetsBackIsInNoReport(t *testing.T) {
 	config := func(algorithm string) *dynamicconfig.Snapshot {
 		s, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{{Key: "k", Limit: 1e-6, Burst: 20, Algorithm: algorithm}}}.Snapshot()
 		if err != nil {
@@ -71,7 +71,7 @@ func TestWhatABucketElsewhereGetsBackIsInNoReport(t *testing.T) {
 			k.Settle(now, receipt, 4)
 			said := driver.Of(g).Report(now.Add(time.Minute))
 			if len(said) != 1 || said[0].Usage.Allowed[0] < 7 || remote.left != 16 {
-				t.Errorf("%s to %s: 7 were used, and the report is %+v; the bucket elsewhere has %v of 20, and 4 were used of it", from, to, said[0].Usage, remote.left)
+				t.Errorf("%s to %s: 7 were used, and the report is %+v; the remote bucket has %v of 20, and 4 were used of it", from, to, said[0].Usage, remote.left)
 			}
 			if c := scope.Snapshot().Counters()["limiter.allowed+rule=k"]; c == nil || c.Value() != 11 {
 				t.Errorf("%s to %s: 11 tokens are allowed, and the metric has %v", from, to, c.Value())

@@ -75,7 +75,7 @@ func TestABypassOfSlotsIsNoAnswerOfAMigration(t *testing.T) {
 	})
 }
 
-// A reset fills the bucket elsewhere, too. A migration does not charge that bucket afterwards
+// A reset fills the remote bucket, too. A migration does not charge that bucket afterwards
 // with what was used before the reset.
 func TestAResetForgivesWhatAMigrationDidNotAskElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestAResetForgivesWhatAMigrationDidNotAskElsewhere(t *testing.T) {
 // A caller takes tokens, then the rule names an algorithm that asks elsewhere, and the caller gives
 // tokens back. That bucket, which was charged with them, gets them back, too. Under auto, the
 // owner learns that from the host's reports: to give it tokens as well would be once too often.
-func TestWhatIsGivenBackAfterAChangeToABucketElsewhereIsGivenBackThere(t *testing.T) {
+func TestWhatIsGivenBackAfterAChangeToARemoteBucketIsGivenBackThere(t *testing.T) {
 	for _, before := range []string{"even", "elastic", "request-weighted"} {
 		for after, want := range map[string]float64{"redis": 13, "auto": 5} {
 			synctest.Test(t, func(t *testing.T) {
@@ -137,7 +137,7 @@ func TestWhatIsGivenBackAfterAChangeToABucketElsewhereIsGivenBackThere(t *testin
 	}
 }
 
-// A reset fills the bucket elsewhere. What callers give back of the time before the rule asked
+// A reset fills the remote bucket. What callers give back of the time before the rule asked
 // there does not fill it again.
 func TestWhatIsGivenBackAfterAResetIsNotGivenBackElsewhereAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -161,9 +161,9 @@ func TestWhatIsGivenBackAfterAResetIsNotGivenBackElsewhereAgain(t *testing.T) {
 	})
 }
 
-// The host's own bucket keeps what the bucket elsewhere, which answered before, gets back: it shows fewer tokens from
-// then on. The bucket elsewhere, when it answers again, is charged as deep a debt all the same.
-func TestABucketElsewhereThatAnswersAgainLacksWhatItMissedAlsoIfItGotTokensBack(t *testing.T) {
+// The host's own bucket keeps what the remote bucket, which answered before, gets back: it shows fewer tokens from
+// then on. The remote bucket, when it answers again, is charged as deep a debt all the same.
+func TestARemoteBucketThatAnswersAgainLacksWhatItMissedAlsoIfItGotTokensBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		remote := &remoteRef{buckets: make(map[string]*remoteBucket)}
 		rule := dynamicconfig.Rule{Key: "k", Limit: 2, Burst: 20, IdleAfter: time.Hour, Migration: &dynamicconfig.Migration{From: "redis", To: "even", Mode: dynamicconfig.ModeOldShadowNew}}

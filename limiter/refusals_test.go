@@ -85,7 +85,7 @@ func TestWaitForARefusedEstimateFails(t *testing.T) {
 	}
 }
 
-// The caller left before a bucket elsewhere answered, and waits with another context.
+// The caller left before a remote bucket answered, and waits with another context.
 func TestWaitForAnEstimateWhoseCallerLeftFails(t *testing.T) {
 	rule := alone(1, 5)
 	rule.Algorithm = "exact"

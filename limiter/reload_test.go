@@ -240,7 +240,7 @@ func TestAMigrationThatIsTakenBackGivesNoSecondBurst(t *testing.T) {
 }
 
 // The bucket of a rule that moves elsewhere is charged with what this host used.
-func TestAMoveToABucketElsewhereGivesNoSecondBurst(t *testing.T) {
+func TestAMoveToARemoteBucketGivesNoSecondBurst(t *testing.T) {
 	other := alone(1, 1)
 	other.Key = "other"
 	elastic := alone(0.01, 10)

@@ -44,9 +44,9 @@ func newElsewhere(now func() stage.Instant) *elsewhere {
 	return &elsewhere{buckets: make(map[string]*bucket.Bucket), now: now}
 }
 
-// A charge makes no deeper a debt than the bucket elsewhere has, so that Tokens says what there is,
+// A charge makes no deeper a debt than the remote bucket has, so that Tokens says what there is,
 // and what follows that bucket begins with no more debt.
-func TestTokensOfABucketElsewhereAreNotBelowTheDeepestDebt(t *testing.T) {
+func TestTokensOfARemoteBucketAreNotBelowTheDeepestDebt(t *testing.T) {
 	var now stage.Instant
 	e := newElsewhere(func() stage.Instant { return now })
 	rule := exact(5)

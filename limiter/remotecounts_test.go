@@ -13,7 +13,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// A caller that leaves while the bucket elsewhere answers counts once.
+// A caller that leaves while the remote bucket answers counts once.
 func TestMetricsCountACallerThatLeavesOnce(t *testing.T) {
 	scope := tally.NewTestScope("", nil)
 	ctx, leave := context.WithCancel(t.Context())

@@ -146,7 +146,7 @@ func (t *taken) cancel(now stage.Instant) {
 		return
 	}
 	level, onTop, rounding := t.from.Level(now), 0.0, 1e-6
-	here := !level.Remote && t.By != stage.ByOwner // a bucket elsewhere has debts of its own
+	here := !level.Remote && t.By != stage.ByOwner // a remote bucket has debts of its own
 	if here && !math.IsInf(t.Left, 1) && level.Limit < rate.Inf {
 		// Without the others, the bucket would be this deep in debt now.
 		// The limit may have changed meanwhile.

@@ -19,7 +19,7 @@ import (
 	"github.com/headgate/headgate/shadow"
 )
 
-// lagging is a bucket elsewhere for each key, of which charges take longer than events do.
+// lagging is a remote bucket for each key, of which charges take longer than events do.
 type lagging struct {
 	charge, take time.Duration
 	lost         int // charges, from now on, that have no answer after charge
@@ -118,9 +118,9 @@ var ways = [][2]string{
 	{"migrate: {from: even, to: %s, mode: old}", "algorithm: %s"},
 }
 
-// A burst that comes at the very instant of a change is decided by the bucket elsewhere once that knows what was used
+// A burst that comes at the very instant of a change is decided by the remote bucket once that knows what was used
 // before.
-func TestABucketElsewhereThatTakesOverKnowsWhatWasUsedBeforeItIsAsked(t *testing.T) {
+func TestARemoteBucketThatTakesOverKnowsWhatWasUsedBeforeItIsAsked(t *testing.T) {
 	for _, algorithm := range []string{"exact", "auto", "redis", "mine"} {
 		for _, way := range ways {
 			synctest.Test(t, func(t *testing.T) {
@@ -136,9 +136,9 @@ func TestABucketElsewhereThatTakesOverKnowsWhatWasUsedBeforeItIsAsked(t *testing
 	}
 }
 
-// A rule comes to a bucket elsewhere and to a smaller burst at once. As in a bucket that stays, only what the smaller
+// A rule comes to a remote bucket and to a smaller burst at once. As in a bucket that stays, only what the smaller
 // burst has no room for is lost.
-func TestABucketElsewhereWithASmallerBurstLacksNoMoreThanOneThatStays(t *testing.T) {
+func TestARemoteBucketWithASmallerBurstLacksNoMoreThanOneThatStays(t *testing.T) {
 	for _, algorithm := range []string{"exact", "auto", "redis"} {
 		for _, row := range []struct{ burst, used, next, left int }{
 			{400, 94, 10, 10}, {50, 45, 10, 5}, {50, 50, 10, 0}, {10, 7, 10, 3},
@@ -194,7 +194,7 @@ func TestAChargeWithoutAnAnswerLeavesEventsToTheFallback(t *testing.T) {
 	}
 }
 
-// Once the charge has its answer, with whichever attempt, the bucket elsewhere decides.
+// Once the charge has its answer, with whichever attempt, the remote bucket decides.
 func TestAnEventSendsAChargeAgainThatHadNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lagging{charge: time.Millisecond, take: time.Millisecond, lost: 2}
@@ -236,8 +236,8 @@ func TestAnEventThatSendsAChargeAgainWaitsForItNoLonger(t *testing.T) {
 	}
 }
 
-// A bucket elsewhere that answers events and no charges is asked again after a while.
-func TestABucketElsewhereThatAnswersNoChargesDecidesAllTheSame(t *testing.T) {
+// A remote bucket that answers events and no charges is asked again after a while.
+func TestARemoteBucketThatAnswersNoChargesDecidesAllTheSame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, configure := moves(t, "redis", "algorithm: even", "fallback: closed, ", &lagging{take: time.Millisecond, lost: 1e6})
 		configure("algorithm: redis")
@@ -307,9 +307,9 @@ func TestManyKeysThatChangeTogetherAreChargedBeforeTheyAreAsked(t *testing.T) {
 	})
 }
 
-// What a host owes a bucket elsewhere that it left, because that did not answer, is charged before the host asks it
+// What a host owes a remote bucket that it left, because that did not answer, is charged before the host asks it
 // again.
-func TestABucketElsewhereThatIsAskedAgainKnowsWhatItDidNotHearBefore(t *testing.T) {
+func TestARemoteBucketThatIsAskedAgainKnowsWhatItDidNotHearBefore(t *testing.T) {
 	for _, between := range []string{"algorithm: even", "migrate: {from: redis, to: even, mode: new}", "migrate: {from: even, to: redis, mode: old}"} {
 		for _, then := range []string{"algorithm: redis", "migrate: {from: redis, to: even, mode: old-shadow-new}", "migrate: {from: even, to: redis, mode: new}"} {
 			synctest.Test(t, func(t *testing.T) {

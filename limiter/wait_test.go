@@ -246,7 +246,7 @@ func TestAWaitThatMayHelpLaterSaysSo(t *testing.T) {
 	}
 }
 
-// A bucket elsewhere need not know after how long it would allow the event.
+// A remote bucket need not know after how long it would allow the event.
 func TestARefusalElsewhereMayHelpLater(t *testing.T) {
 	e := newElsewhere(stage.Now)
 	e.answer = &stage.Outcome{}

@@ -38,7 +38,7 @@ func (k *Key) because(rule *dynamicconfig.Rule, sh *limiter.ShareStatus, hosts i
 	case k.Algorithm == gossip:
 		say = append([]string{fmt.Sprintf("this host's bucket has the whole limit of %s, and pays for what other hosts say that they used", rule.Amount())}, k.tokens(rule)...)
 	case k.Asks:
-		say = append([]string{fmt.Sprintf("each event asks the bucket elsewhere, which has the whole limit of %s", rule.Amount())}, k.tokens(rule)...)
+		say = append([]string{fmt.Sprintf("each event asks the remote bucket, which has the whole limit of %s", rule.Amount())}, k.tokens(rule)...)
 	case drops(k.Algorithm):
 		say = k.dropped()
 	case k.Tokens == nil:
@@ -136,7 +136,7 @@ func (k *Key) since() string {
 func (k *Key) inFallback(rule *dynamicconfig.Rule, hosts int) []string {
 	why := "the key's owner has granted this host nothing yet, or its grant ran out because the owner did not answer"
 	if k.Asks && k.Algorithm != limiter.Auto {
-		why = "the bucket elsewhere does not answer"
+		why = "the remote bucket does not answer"
 	}
 	why += k.since()
 	switch rule.Fallback {
@@ -209,7 +209,7 @@ func bucketOf(sh *limiter.ShareStatus) string {
 	case sh.Algorithm == gossip:
 		return "this host's bucket"
 	case sh.Asks && sh.Algorithm != limiter.Auto:
-		return "the bucket elsewhere"
+		return "the remote bucket"
 	}
 	return "this host's part of the limit"
 }
@@ -275,7 +275,7 @@ func decision(t *limiter.Traced, rule *dynamicconfig.Rule, by string) string {
 	case limiter.Forbidden:
 		return fmt.Sprintf("refused before the limit was looked at: %v", t.Why)
 	case limiter.Failed:
-		return "refused: the key's owner, or the bucket elsewhere, did not answer, and `fallback: closed` refuses everything"
+		return "refused: the key's owner, or the remote bucket, did not answer, and `fallback: closed` refuses everything"
 	case limiter.InFlight:
 		return "refused: the rule limits slots in flight: acquire them"
 	case limiter.Canceled:

@@ -54,7 +54,7 @@ type Key struct {
 	Weight float64 `json:"weight"`
 	Lease  float64 `json:"lease_seconds"`
 
-	// Fallback: there is no grant, or the bucket elsewhere does not answer.
+	// Fallback: there is no grant, or the remote bucket does not answer.
 	Fallback bool `json:"fallback"`
 
 	// FallbackSince is since when, to the second, by the host's clock; nil if Fallback is

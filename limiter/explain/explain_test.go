@@ -193,7 +193,7 @@ func TestAKeyBeyondALowerMaxKeysIsNotRefused(t *testing.T) {
 	}
 }
 
-// answersAll is a bucket elsewhere that always answers the same.
+// answersAll is a remote bucket that always answers the same.
 type answersAll struct {
 	stage.Outcome
 	err error
@@ -203,9 +203,9 @@ func (a *answersAll) Do(context.Context, stage.Operation) (stage.Outcome, error)
 	return a.Outcome, a.err
 }
 
-// Only under exact is the bucket elsewhere at the key's owner.
-func TestABucketElsewhereIsNotTheOwners(t *testing.T) {
-	for name, want := range map[string]string{"redis": "the bucket elsewhere", "mine": "the bucket elsewhere", "gossip": "this host's bucket"} {
+// Only under exact is the remote bucket at the key's owner.
+func TestARemoteBucketIsNotTheOwners(t *testing.T) {
+	for name, want := range map[string]string{"redis": "the remote bucket", "mine": "the remote bucket", "gossip": "this host's bucket"} {
 		s, err := dynamicconfig.Parse("limits", []byte(`limits: [{key: "k*", limit: 1/s, burst: 1, shared: true, algorithm: `+name+`}]`))
 		if err != nil {
 			t.Fatal(err)
@@ -225,7 +225,7 @@ func TestABucketElsewhereIsNotTheOwners(t *testing.T) {
 		}
 		of.err = errors.New("no answer")
 		g.For("k").Allow()
-		if k := Look(g, s, 1, "k"); !strings.Contains(k.Because, "the bucket elsewhere does not answer") {
+		if k := Look(g, s, 1, "k"); !strings.Contains(k.Because, "the remote bucket does not answer") {
 			t.Errorf("%s: %+v", name, k)
 		}
 	}

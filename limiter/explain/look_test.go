@@ -20,7 +20,7 @@ import (
 	"github.com/headgate/headgate/shadow"
 )
 
-// away is a bucket elsewhere that has as many tokens as the test says.
+// away is a remote bucket that has as many tokens as the test says.
 type away struct {
 	fails bool
 	left  float64
@@ -63,7 +63,7 @@ func drawLimits(rt *rapid.T) *dynamicconfig.Snapshot {
 	return s
 }
 
-// The next event fares as Look says. This does not hold where a bucket elsewhere decides.
+// The next event fares as Look says. This does not hold where a remote bucket decides.
 func TestALookSaysWhatTheNextEventGets(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rapid.SyncTest(rt, func(rt *rapid.T) {

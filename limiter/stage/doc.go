@@ -3,7 +3,7 @@
 // Package stage is the contract between a limiter and what its tokens come
 // from.
 //
-//	Limiter ── Request ──▶ Stage     a local bucket, a bucket elsewhere, a pair
+//	Limiter ── Request ──▶ Stage     a local bucket, a remote bucket, a pair
 //	        ◀── Verdict,             under migration, somebody's *rate.Limiter
 //	            Receipt
 //	        ── Settle(Receipt) ──▶

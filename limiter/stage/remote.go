@@ -31,7 +31,7 @@ func (b Busy) Error() string { return string(b) }
 // Is reports whether target is ErrBusy.
 func (Busy) Is(target error) bool { return target == ErrBusy }
 
-// Remote is a bucket elsewhere that is asked for each event: at the key's
+// Remote is a remote bucket that is asked for each event: at the key's
 // owner, or in Redis. It is safe for concurrent use.
 type Remote interface {
 	// Do carries out op. It returns within a short timeout of its own, and

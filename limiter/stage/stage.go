@@ -165,7 +165,7 @@ const (
 	InvalidKey
 	// InvalidCost means that the cost is negative.
 	InvalidCost
-	// Failed means that the key's owner, or the bucket elsewhere, did not
+	// Failed means that the key's owner, or the remote bucket, did not
 	// answer, and that the rule's fallback is `closed`.
 	Failed
 	// InFlight means that the rule limits slots in flight; acquire them.
@@ -207,7 +207,7 @@ type Level struct {
 	Burst, Tokens float64
 
 	// Above is how many tokens more a remote stage is believed to have: Cap lowers only
-	// Tokens, and not the bucket elsewhere.
+	// Tokens, and not the remote bucket.
 	Above float64
 
 	// Remote says that Take waits for an answer from elsewhere.

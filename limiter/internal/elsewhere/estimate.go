@@ -11,7 +11,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Estimate is how many tokens a bucket elsewhere has, as far as this host knows: those that
+// Estimate is how many tokens a remote bucket has, as far as this host knows: those that
 // were left as of the last answer, and what has come in since. Safe for concurrent use.
 type Estimate struct {
 	left   atomic.Uint64 // float64 bits, as of leftAt; a small mismatch of the two only blurs the estimate
@@ -65,7 +65,7 @@ func (e *Estimate) As(now stage.Instant, rule *dynamicconfig.Rule, has float64, 
 	return tokens, uncapped
 }
 
-// longestDebt is how long it takes at most to pay the debt that a bucket elsewhere is believed
+// longestDebt is how long it takes at most to pay the debt that a remote bucket is believed
 // to have, if no charge can make a deeper one. What follows that bucket begins with it.
 const longestDebt = time.Hour
 

@@ -20,14 +20,14 @@ type Builder struct {
 // and grants stay wherever an algorithm stays. nil is the plan of a key that has no parts.
 func (b *Builder) Begin(now stage.Instant, key string, old *Holding, plan *Plan, hosts int) Change {
 	c := Change{builder: b, key: key, old: before{old, now, hosts}}
-	left := c.old.left(plan != nil) // before fill changes the level
-	if c.left = left.slots; plan != nil {
+	carried := c.old.carryOver(plan != nil) // before fill changes the level
+	if c.held = carried.slots; plan != nil {
 		c.Next.plan = plan
 		c.fill()
 		if plan.Rule.Bypassed() && c.Next.Stage != nil {
 			c.Next.Stage = Bypassed{c.Next.Stage}
 		}
 	}
-	c.Next.remains = c.old.remainder(left, &c.Next)
+	c.Next.carried = c.old.stillCarried(carried, &c.Next)
 	return c
 }

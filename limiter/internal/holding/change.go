@@ -13,23 +13,23 @@ import (
 
 // Change is one under way: Next takes over from the Holding before. Its steps are, in this order:
 //
-//	Begin  left      what the old Holding leaves: tokens, slots, demand, and who knows of what was used
-//	       fill      a part for each of the rule's algorithms: it stays, goes on under another one, or is new
-//	         ContinueUnder      a part that goes on: what its owner has paid for, and gives back of a grant
-//	         Leave     a bucket elsewhere that is not asked any more
-//	         TakeOver  one that is asked from now on is charged with what it does not know of the bill
-//	       end       a migration that ends: a bucket elsewhere that stays is charged with what it missed
-//	       decide    what answers has no more tokens than there were
-//	       remainder what of left nothing that Next has can show
+//	Begin  carryOver     what the old Holding carries over: tokens, slots, demand, and which remote bucket was charged
+//	       fill          a part for each of the rule's algorithms: it stays, goes on under another one, or is new
+//	         ContinueUnder  a part that goes on: its owner has paid for some tokens, and gets its grant back
+//	         Leave          a remote bucket that is not asked any more
+//	         TakeOver       one that is asked from now on: it is charged with what it was not charged with yet
+//	       end           a migration that ends: a remote bucket that stays is charged with what it missed
+//	       decide        the part that answers is capped to the tokens that there were
+//	       stillCarried  the part of the carryover that Next cannot show
 //	Key    callers find Next
-//	End    leave     parts that only the old Holding has: their last usage is reported, and slots move on
+//	End    leave         parts that only the old Holding has: their last usage is reported, and slots move on
 type Change struct {
 	Next Holding
 
 	builder *Builder
 	key     string
 	old     before
-	left    *share.Slots // that count what callers hold; nil if there were none
+	held    *share.Slots // that count what callers hold; nil if there were none
 }
 
 // End ends what only the old Holding has. It is called once, when callers find Next.
@@ -37,24 +37,23 @@ func (c *Change) End() {
 	if from := c.old.AnsweringSlots(); from != nil && from != c.Next.AnsweringSlots() {
 		from.Dismiss()
 	}
-	kept := c.old.keeps(&c.Next)
+	kept := c.old.keepsPart(&c.Next)
 	for _, p := range c.old.Subjects() {
 		if slices.Contains(c.Next.Subjects(), p) {
 			continue
 		}
 		leave(c.old.now, p)
-		if s := p.Slots(); s != nil && (kept || s != c.left) {
+		if s := p.Slots(); s != nil && (kept || s != c.held) {
 			s.KeepApart()
 		}
 	}
 }
 
-// fill gives Next the parts that its rule wants, and what decides by them. What
-// answers from now on has no more tokens than what did. If Next has no part of the old
-// Holding, what answers counts what left has counted, too.
+// fill gives Next the parts that its rule wants, and the Stage or Slots that decide by them. What
+// answers from now on has no more tokens than what answered before.
 func (c *Change) fill() {
 	old, next, now, tokens := &c.old, &c.Next, c.old.now, math.Inf(1)
-	rule, due := next.plan.Rule, old.due(next.plan)
+	rule, charges := next.plan.Rule, old.chargesFor(next.plan)
 	stay := old.Subjects()
 	for _, s := range stay {
 		s.Tally(now)
@@ -62,11 +61,11 @@ func (c *Change) fill() {
 	if len(stay) > 0 && (stay[0].Slots() != nil) != rule.InFlight {
 		stay = nil // tokens and slots have nothing in common
 	}
-	here := c.builder.Links[next.plan.answering()] == nil
+	local := c.builder.Links[next.plan.answering()] == nil
 	if len(stay) > 0 && old.Stage != nil {
-		tokens = share.FollowDebt(old.plan.Rule.Limit, rule, old.tokensFor(here))
-	} else if left := old.remains; left != nil {
-		tokens = share.FollowDebt(left.ruled, rule, left.tokensFor(here, now, old.hosts))
+		tokens = share.FollowDebt(old.plan.Rule.Limit, rule, old.tokensFor(local))
+	} else if c := old.carried; c != nil {
+		tokens = share.FollowDebt(c.ruleLimit, rule, c.tokensFor(local, now, old.hosts))
 	}
 	var goesOn *report.Subject // under the algorithm that answers, if none of stay is under that
 	switch {
@@ -76,7 +75,7 @@ func (c *Change) fill() {
 		goesOn = old.pair[old.plan.Answers]
 	}
 	for i, t := range next.plan.Terms {
-		answers, charge := i == next.plan.Answers, due.of(t.Algorithm)
+		answers, charge := i == next.plan.Answers, charges.of(t.Algorithm)
 		at := slices.IndexFunc(stay, func(s *report.Subject) bool { return s.Algorithm() == t.Algorithm })
 		switch {
 		case at >= 0:
@@ -89,26 +88,26 @@ func (c *Change) fill() {
 				most = math.Inf(1)
 			}
 			next.pair[i] = c.builder.Reporter.NewSubject(now, c.newPart(t, most))
-			next.pair[i].Part().Common().State(old.stated(stay, unit(next.pair[i])))
+			next.pair[i].Part().Common().State(old.statedDemand(stay, unit(next.pair[i])))
 		}
 		s := next.pair[i]
 		begins := c.adopt(s, t)
 		if r := s.Rate; r != nil {
-			r.SetUsedBefore(due.used)
+			r.SetUsedBefore(charges.used)
 		}
 		asked, of := answers || next.plan.measured() == i, remote.Of(s.Part())
 		switch {
 		case of == nil:
 		case begins:
 			of.TakeOver(now, charge)
-		case asked && old.unasked(s):
-			of.TakeOver(now, min(charge, old.unheard(s)))
+		case asked && old.notAsked(s):
+			of.TakeOver(now, min(charge, old.mostUncharged(s)))
 		case asked:
 			of.TakeOver(now, 0)
 		}
 	}
-	if c.left != nil && rule.InFlight && !old.keeps(next) {
-		c.left.Transfer(next.pair[max(next.plan.Answers, 0)].Slots())
+	if c.held != nil && rule.InFlight && !old.keepsPart(next) {
+		c.held.Transfer(next.pair[max(next.plan.Answers, 0)].Slots())
 	}
 	c.decide(tokens)
 }
@@ -123,7 +122,7 @@ func (c *Change) newPart(t *share.Terms, tokens float64) share.Part {
 }
 
 // adopt puts s under t, and makes its part one that asks elsewhere if t wants that. It reports
-// whether a bucket elsewhere is asked from now on.
+// whether a remote bucket is asked from now on.
 func (c *Change) adopt(s *report.Subject, t *share.Terms) (begins bool) {
 	now := c.old.now
 	s.Part().SetTerms(now, t)

@@ -5,7 +5,7 @@
 //
 //	Plan ──▶ Builder ──▶ Holding: the parts that decide, and are reported
 //	            ▲           ├ one, or the old and the new of a migration
-//	            └───────────┘ remains: what earlier parts left behind
+//	            └───────────┘ carried: what earlier parts left behind
 //
 // A Holding does not change once it is published. A change of the rule makes another
 // one out of it: what both have stays, and what decides from then on has no more
@@ -15,7 +15,7 @@
 //	… // publish c.Next
 //	c.End()
 //
-// The lock of whoever has a published Holding guards its remains and its Subjects.
+// The lock of whoever has a published Holding guards its carryover and its Subjects.
 //
 // The package knows neither which keys there are nor how rules match them.
 package holding

@@ -11,7 +11,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Holding is what this host holds of one key. The zero Holding is nothing.
+// Holding is what this host holds of one key. The zero Holding is empty.
 type Holding struct {
 	// Stage is what tokens come from, and Slots what is acquired; both are nil if there are no
 	// parts. What decisions and rounds need lies at the beginning.
@@ -25,7 +25,7 @@ type Holding struct {
 	plan *Plan // nil if there are no parts
 
 	migration *migration // nil if none is under way
-	remains   *remains   // of earlier Holdings; nil is nothing
+	carried   *carryover // from earlier Holdings; nil: nothing
 }
 
 // Subjects are the parts as they are reported, the old one first.
@@ -122,7 +122,7 @@ func (h *Holding) Used() (used stage.Instant) {
 // Full reports whether the buckets are full and no slots are held, now and in
 // earlier Holdings.
 func (h *Holding) Full(now stage.Instant) bool {
-	if !h.remains.none(now) {
+	if !h.carried.empty(now) {
 		return false
 	}
 	for _, p := range h.Subjects() {
@@ -136,7 +136,7 @@ func (h *Holding) Full(now stage.Instant) bool {
 // Dormant reports whether h has nothing to report and nothing to lose. A migration is
 // never dormant.
 func (h *Holding) Dormant(now stage.Instant) bool {
-	if len(h.Subjects()) != 1 || !h.pair[0].Dormant(now) || !h.remains.none(now) {
+	if len(h.Subjects()) != 1 || !h.pair[0].Dormant(now) || !h.carried.empty(now) {
 		return false
 	}
 	of := remote.Of(h.pair[0].Part())
@@ -168,26 +168,26 @@ func (h *Holding) State(now stage.Instant, wants float64) {
 	for _, p := range h.Subjects() {
 		p.State(now, wants)
 	}
-	if h.remains != nil {
-		h.remains.wants = nothing.wants
+	if h.carried != nil {
+		h.carried.wants = noCarryover.wants
 	}
 }
 
 // Stated is h, which has no parts, with a demand for parts that are to come.
 func (h *Holding) Stated(wants float64) Holding {
-	kept := nothing
-	if h.remains != nil {
-		kept = *h.remains
+	c := noCarryover
+	if h.carried != nil {
+		c = *h.carried
 	}
-	kept.wants = [2]float64{wants, wants}
-	return Holding{Stage: h.Stage, remains: &kept}
+	c.wants = [2]float64{wants, wants}
+	return Holding{Stage: h.Stage, carried: &c}
 }
 
 // Refill fills the buckets of h on this host, and forgives their debts. It returns the
-// parts, whose buckets elsewhere are to be filled too. Slots that are held stay held.
+// parts, whose remote buckets are to be filled too. Slots that are held stay held.
 func (h *Holding) Refill(now stage.Instant) (elsewhere []share.RatePart) {
-	if h.remains != nil {
-		h.remains.tokens, h.remains.remote, h.remains.since = nothing.tokens, "", 0
+	if h.carried != nil {
+		h.carried.tokens, h.carried.chargedTo, h.carried.uncharged = noCarryover.tokens, "", 0
 	}
 	if m := h.migration; m != nil && m.stages != nil {
 		m.stages.Reset()

@@ -25,7 +25,7 @@ import (
 
 const second = stage.Instant(time.Second)
 
-// newHolder is one of hosts hosts, without buckets elsewhere.
+// newHolder is one of hosts hosts, without remote buckets.
 func newHolder(hosts int) *holder {
 	interval, h := func() time.Duration { return time.Second }, &holder{hosts: hosts}
 	h.of = &holding.Builder{

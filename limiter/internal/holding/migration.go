@@ -90,7 +90,7 @@ func (m *migration) Diverged() stage.Divergence {
 	return d
 }
 
-// end ends m, which old has and next has not. A bucket elsewhere that next keeps, and that did not answer, is
+// end ends m, which old has and next has not. A remote bucket that next keeps, and that did not answer, is
 // charged with what it missed, and with what it refused, as if it were the one that m asks next.
 func (m *migration) end(now stage.Instant, old, next *Holding) {
 	for i, p := range old.pair {

@@ -115,12 +115,12 @@ func (h *Hub) remoteFailed(r *share.Rate, err error, first bool) {
 	switch {
 	case nonsense:
 		if first && h.nonsense.Spend(stage.Now(), 1, 1) {
-			h.config.Log.Warn("the answer of a key's owner, or of its bucket elsewhere, makes no sense; the key falls back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "error", err)
+			h.config.Log.Warn("the answer of a key's owner, or of its remote bucket, makes no sense; the key falls back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "error", err)
 		}
 	case errors.Is(err, stage.ErrBusy): // this host is busy; the remote may be well
 	case !h.warned.Load() && h.failures.Spend(stage.Now(), 1, 1): // also if another remote answers again, or the first failure came too soon after a warning
 		h.warned.Store(true)
-		h.config.Log.Warn("a key's owner, or its bucket elsewhere, does not answer; its keys fall back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "others", h.unlogged.Swap(0), "error", err)
+		h.config.Log.Warn("a key's owner, or its remote bucket, does not answer; its keys fall back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "others", h.unlogged.Swap(0), "error", err)
 	default:
 		h.unlogged.Add(1)
 	}
@@ -130,7 +130,7 @@ func (h *Hub) remoteFailed(r *share.Rate, err error, first bool) {
 func (h *Hub) remoteAnswers(r *share.Rate) {
 	t := r.Terms()
 	if h.warned.Load() && h.warned.Swap(false) {
-		h.config.Log.Info("a key's owner, or its bucket elsewhere, answers again", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm)
+		h.config.Log.Info("a key's owner, or its remote bucket, answers again", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm)
 	}
 }
 

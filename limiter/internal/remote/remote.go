@@ -290,7 +290,7 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 	return s.Elsewhere(now)
 }
 
-// Elsewhere is the level of the bucket elsewhere, also while it is not asked.
+// Elsewhere is the level of the remote bucket, also while it is not asked.
 func (s *Stage) Elsewhere(now stage.Instant) stage.Level {
 	rule := s.Terms().Rule
 	tokens, uncapped := s.tokens.As(now, rule, s.level.Of(now, s.Key()), s.outbox.Empty())

@@ -89,7 +89,7 @@ type RatePart interface {
 	// debt is forgiven.
 	Refill(now stage.Instant)
 
-	// RefillElsewhere has a bucket that is elsewhere filled, and waits for the answer.
+	// RefillElsewhere has a remote bucket filled, and waits for the answer.
 	// Safe for concurrent use.
 	RefillElsewhere(ctx context.Context, now stage.Instant) error
 }

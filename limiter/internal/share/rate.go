@@ -124,7 +124,7 @@ func (r *Rate) take(q stage.Request) (v stage.Verdict) {
 // countedOnly marks a Receipt whose tokens no bucket gave.
 type countedOnly struct{}
 
-// Settle implements stage.Stage. A bucket elsewhere that was charged with what the receipt is
+// Settle implements stage.Stage. A remote bucket that was charged with what the receipt is
 // for gets as much back, unless it gave the tokens, too. If the key of r was idle meanwhile, and its
 // bucket is another one, that gets what comes back.
 func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {

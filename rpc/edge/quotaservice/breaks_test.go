@@ -146,7 +146,7 @@ func (s silent) Decide(ctx context.Context, _ edge.Ask) edge.Decision {
 	return edge.Decision{Reason: edge.Failed}
 }
 
-// away is a bucket elsewhere that nobody answers for.
+// away is a remote bucket that nobody answers for.
 type away struct{}
 
 func (away) Do(ctx context.Context, _ stage.Operation) (stage.Outcome, error) {
