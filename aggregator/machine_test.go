@@ -56,7 +56,7 @@ func (m *machine) rules() {
 			continue
 		}
 		r := dynamicconfig.Rule{
-			Key: key, Limit: rapid.SampledFrom([]rate.Limit{0, 1e-3, 1, 100, 1e12}).Draw(m.T, "limit"),
+			Key: key, Limit: rapid.SampledFrom([]rate.Limit{0, 1e-9, 1e-3, 1, 100, 1e12, 1e15}).Draw(m.T, "limit"),
 			MaxKeys: rapid.IntRange(1, 3).Draw(m.T, "max_keys"), Lease: rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(m.T, "lease"),
 		}
 		if rapid.Bool().Draw(m.T, "migrates") {
@@ -68,9 +68,17 @@ func (m *machine) rules() {
 			r.Parameters = map[string]string{"overcommit": rapid.SampledFrom([]string{"0.5", "banana"}).Draw(m.T, "overcommit")}
 		}
 		if r.Limit > 0 && rapid.IntRange(0, 3).Draw(m.T, "burst is") == 0 {
-			r.Burst = rapid.SampledFrom([]float64{1, 1000}).Draw(m.T, "burst")
+			r.Burst = rapid.SampledFrom([]float64{1, 1000, 1 << 53}).Draw(m.T, "burst")
 		}
 		r.Parent = rapid.IntRange(0, 3).Draw(m.T, "parent") == 0
+		r.InFlight = rapid.IntRange(0, 3).Draw(m.T, "in flight") == 0
+		r.Fallback = rapid.SampledFrom([]dynamicconfig.Fallback{dynamicconfig.FallbackEven, dynamicconfig.FallbackOpen, dynamicconfig.FallbackClosed, dynamicconfig.FallbackSafe}).Draw(m.T, "fallback")
+		if r.Fallback == dynamicconfig.FallbackSafe {
+			r.SafeCapacity = rapid.SampledFrom([]rate.Limit{1e-3, 1, 1e9}).Draw(m.T, "safe")
+		}
+		r.Refresh = rapid.SampledFrom([]time.Duration{0, time.Millisecond * 100, time.Second}).Draw(m.T, "refresh")
+		r.Recalculate = rapid.SampledFrom([]time.Duration{0, dynamicconfig.None, time.Second}).Draw(m.T, "recalculate")
+		r.MaxCost = rapid.SampledFrom([]float64{0, 0, 1, 100}).Draw(m.T, "max cost")
 		if rapid.IntRange(0, 4).Draw(m.T, "more") == 0 {
 			r.OneBand, r.Overcommit = rapid.Bool().Draw(m.T, "one band"), 0.5
 			r.Priorities = map[int64]string{1: machineNames.Draw(m.T, "priority 1")}
@@ -79,7 +87,9 @@ func (m *machine) rules() {
 		if rapid.IntRange(0, 4).Draw(m.T, "borrows") == 0 {
 			r.MaxDebt, r.MaxWait = time.Hour, rapid.SampledFrom([]time.Duration{0, dynamicconfig.None, time.Minute}).Draw(m.T, "max_wait")
 		}
-		rules = append(rules, r)
+		if _, err := (dynamicconfig.Config{Rules: []dynamicconfig.Rule{r}}).Snapshot(); err == nil { // else two of the values do not go together
+			rules = append(rules, r)
+		}
 	}
 	m.interval = rapid.SampledFrom([]time.Duration{100 * time.Millisecond, time.Second, 10 * time.Second}).Draw(m.T, "interval")
 	p := dynamicconfig.Properties{
@@ -88,7 +98,7 @@ func (m *machine) rules() {
 	}
 	s, err := dynamicconfig.Config{Properties: p, Rules: rules}.Snapshot()
 	if err != nil {
-		return // two of the values do not go together
+		return // two properties do not go together
 	}
 	if m.a == nil {
 		registry := algorithm.Builtin()
@@ -124,6 +134,11 @@ func (m *machine) report() {
 		}
 		if costs {
 			u.Cost = append(u.Cost, rapid.SampledFrom([]float64{0, 1, 100, math.MaxFloat64}).Draw(m.T, "cost"))
+		}
+	}
+	if rapid.Bool().Draw(m.T, "states slots") {
+		for range u.Keys {
+			u.Slots = append(u.Slots, rapid.SampledFrom([]int64{0, 1, 2, 100, rpc.MaxCount}).Draw(m.T, "slots"))
 		}
 	}
 	var g usage.Grants
@@ -231,6 +246,26 @@ func TestAnOwnerOutlivesAnyMessagesAndRules(t *testing.T) {
 			},
 			"sweeps": func(*rapid.T) { m.a.GC(m.now) },
 			"moves":  func(*rapid.T) { m.a.Moved(m.now) },
+			"splits": func(t *rapid.T) {
+				m.a.Split(rapid.IntRange(0, 5).Draw(t, "deciders"), rapid.IntRange(0, 5).Draw(t, "missing"))
+			},
+			"looks": func(t *rapid.T) {
+				for _, k := range m.a.Look(m.now, machineKeys.Draw(t, "key")) {
+					sane := func(v float64) bool { return v >= -1e300 && v <= 1e300 }
+					if !sane(k.Tokens) || !sane(k.Lent) || !sane(k.Over) || k.Lent < -1e-3 || math.IsNaN(k.Bound) || k.Bound < 0 {
+						t.Fatalf("%+v", k)
+					}
+					w := 0.0
+					for _, h := range k.Hosts {
+						if w += h.Weight; !sane(h.Wants) || !(h.Weight >= 0 && h.Weight <= 1) || !sane(h.Lent) || h.Lent < 0 || h.Wants < 0 {
+							t.Fatalf("%+v", k)
+						}
+					}
+					if k.Pooled && w > 1+1e-6 {
+						t.Fatalf("weights %v: %+v", w, k)
+					}
+				}
+			},
 			"hands over": func(t *rapid.T) {
 				odd := rapid.Bool().Draw(t, "odd")
 				m.a.Buckets(m.now, func(key string) bool { return key[0]%2 == 0 == odd })

@@ -530,7 +530,7 @@ func TestAskedIsSane(t *testing.T) {
 				k.open(now, rule).Take(now, amount.Draw(t, "n"), -1)
 				k.close(now)
 				most := amount.Draw(t, "most")
-				if lent := k.lend(now, host, most, amount.Draw(t, "holds"), amount.Draw(t, "by now"), amount.Draw(t, "cost")); !(lent >= 0 && lent <= most*(1+1e-6)) {
+				if lent := k.lend(now, host, most, amount.Draw(t, "holds"), amount.Draw(t, "by now"), amount.Draw(t, "cost")); !(lent >= 0 && lent <= most) {
 					t.Fatalf("%v is lent, of at most %v", lent, most)
 				}
 			} else {

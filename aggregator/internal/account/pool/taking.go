@@ -136,6 +136,9 @@ func (k *asked) lend(now time.Duration, host uint32, most, holds, wants, cost fl
 	rise := upper(wants-before, 0)
 	worth := upper(k.loan(wants, row.weight*k.limit, cost, few, rise, limit), k.first(cost, limit))
 	loan := sum.Grains(lower(worth, most))
+	if float64(loan) > most { // rounded up: the host has no room for that
+		loan = math.Nextafter32(loan, 0)
+	}
 	if !(loan >= 1) {
 		return 0
 	}
