@@ -36,15 +36,15 @@
 // # What it costs
 //
 // A report costs the same per key however many hosts use that key. Built-in weighers
-// have a form for one host, and any other weighs all hosts at once, at most eight
-// times in an interval.
+// have a form for one host. Any other weighs all hosts at once: at most eight times in an
+// interval, and when hosts are new.
 //
 // # What it bounds
 //
 // Keys (max_owned_keys) and hosts per key (max_hosts_per_key); a key or host
-// beyond that gets no grant, and uses its fallback. A host is forgotten
-// gc_after its last report, a key with its last host, a host's name with its
-// last key, a bucket when it is full. A weigher that panics or returns
+// beyond that gets no grant, and uses its fallback. An average forgets a host
+// gc_after its last report, a pool ten intervals after it, and claims with its lease. A key
+// is forgotten with its last host, a host's name with its last key, a bucket when it is full. A weigher that panics or returns
 // nonsense costs its own keys their grants, and a line in the log.
 //
 // # Rules that change

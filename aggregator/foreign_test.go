@@ -17,6 +17,7 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -89,6 +90,30 @@ func TestAllAskersShareOneRound(t *testing.T) {
 	}
 	if mine.calls.Load() != 0 {
 		t.Error("who only asks brings a round about")
+	}
+}
+
+// Of the hosts of a band, those that want nothing bring no round about.
+func TestHostsThatWantNothingAreNotWeighed(t *testing.T) {
+	mine, registry := new(counting), algorithm.Builtin()
+	if err := registry.Register("mine", mine.weigh); err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(registry, snapshot(t, cadence, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: "claims/mine", Learning: dynamicconfig.None}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := func(host string, wants float64) {
+		a.Claim(s, &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: host, Bands: []claims.Band{{Clients: 1, Wants: wants}}}}})
+	}
+	claim("busy", 10)
+	before := mine.calls.Load()
+	for range 10 {
+		claim("idle", 0)
+		step(t, a, s, "reports", reportOf("claims/mine", 0, 0, s, "k"))
+	}
+	if n := mine.calls.Load() - before; n != 0 {
+		t.Errorf("%d rounds", n)
 	}
 }
 

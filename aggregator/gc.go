@@ -10,7 +10,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 )
 
-// GC forgets hosts that have been silent for gc_after, keys that have no hosts
+// GC forgets hosts that have been silent for too long, keys that have no hosts
 // left, and buckets that are full.
 func (c *Core) GC(now time.Duration) {
 	s := c.settings.Load()

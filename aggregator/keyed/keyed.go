@@ -34,7 +34,7 @@ import (
 
 // Payload is the functions of one algorithm. Its fields do not change once it is in
 // use. Request, Response and State are anything; the first two must survive
-// encoding/json.
+// encoding/json. A Response that is null there, such as a nil map, gives the host no grant.
 type Payload[Request, Response, State any] struct {
 	// Type names the messages, such as example.com/first-come.
 	Type string

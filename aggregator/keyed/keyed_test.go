@@ -160,3 +160,24 @@ func TestARefusedMessageChangesNothing(t *testing.T) {
 		t.Errorf("the first report that is answered gets %s", got)
 	}
 }
+
+// A Response that is null in JSON is no grant.
+func TestNoResponseIsNoGrant(t *testing.T) {
+	p := keyed.Payload[int, []int, int]{
+		Type: "example.com/none", Ask: func(keyed.Use) int { return 1 },
+		Decide: func(time.Time, string, *int, int) []int { return nil },
+		Grant:  func([]int) keyed.Grant { return keyed.Grant{Weight: 1, Lease: time.Minute} },
+	}
+	r := report("a")
+	payload, err := p.Codec().EncodeReport(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := p.Owner().Update(t.Context(), "host", payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g, err := p.Codec().DecodeGrants(answer, r); err != nil || g.Lease[0] != 0 {
+		t.Errorf("%+v, %v", g, err)
+	}
+}

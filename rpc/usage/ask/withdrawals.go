@@ -8,10 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/headgatepb"
+	"github.com/headgate/headgate/rpc/internal/wire"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -35,10 +37,11 @@ var _ rpc.Decider = Withdrawn{}
 // ErrPayload.
 func (w Withdrawn) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
 	var message headgatepb.Withdrawals
-	if payload.GetTypeUrl() != WithdrawalsTypeURL {
-		return nil, rpc.Refuse("%.200q are no withdrawals; send headgate.v1.Withdrawals", payload.GetTypeUrl())
+	body, err := wire.Body(payload, WithdrawalsTypeURL)
+	if err != nil {
+		return nil, err
 	}
-	if err := payload.UnmarshalTo(&message); err != nil {
+	if err := proto.Unmarshal(body, &message); err != nil {
 		return nil, rpc.Refuse("withdrawals: %v", err)
 	}
 	if message.GetCaller() == 0 || len(message.GetBatches()) > rpc.MaxWithdrawn {

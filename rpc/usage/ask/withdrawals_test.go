@@ -177,6 +177,11 @@ func TestAnEdgeRefusesWhatAreNoWithdrawals(t *testing.T) {
 			t.Errorf("%v: %v", payload, err)
 		}
 	}
+	elsewhere := of(&headgatepb.Withdrawals{Caller: 1})
+	elsewhere.TypeUrl = "example.com/headgate.v1.Withdrawals"
+	if _, err := (ask.Withdrawn{Edge: first}).Update(t.Context(), "you", elsewhere); err != nil {
+		t.Errorf("only what follows the last slash counts: %v", err)
+	}
 	if got := rpc.TypeURL(&headgatepb.Withdrawals{}); got != ask.WithdrawalsTypeURL {
 		t.Errorf("withdrawals: %q", got)
 	}

@@ -59,6 +59,9 @@ func (l *Leases) part(now time.Duration, k uint8, rest float64, i int32, own Ban
 	if b.kept == nil {
 		return part(b.form, rest, l.tree(k), own)
 	}
+	if own.Wants == 0 { // it is not among those that are weighed
+		return 0
+	}
 	host := l.rows.Host(i)
 	if b.kept.Stale(now, host, int(l.wanted.nodes[b.root].rows)) {
 		for i, r := range l.rows.All {
@@ -71,7 +74,7 @@ func (l *Leases) part(now time.Duration, k uint8, rest float64, i int32, own Ban
 		b.kept.Divide(now, rest)
 	}
 	switch p, ok := b.kept.Part(host); {
-	case !ok && own.Wants > 0:
+	case !ok:
 		l.late = true
 		return 0
 	case !account.Valid(p):
