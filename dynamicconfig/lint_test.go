@@ -26,6 +26,8 @@ func TestWarningsSayWhatIsSurelyNotMeant(t *testing.T) {
 		"service.*":     "",
 		"{tenant}:x,y":  "",
 		"a:{b,c}":       "has {b,c}, which stands for itself only: write a rule for each, or a *",
+		"a:${ENV}:*":    "has ${ENV}, which stands for itself only: write its value, or a *",
+		"a:{header:X}":  "has {header:X}, which stands for itself only: write its value, or a *",
 		"(a|b):*":       "has (a|b), which stands for itself only: write a rule for each, or a *",
 		`db:\d*`:        `has \d, which a glob does not know: write [0-9]`,
 		`db:\\d`:        "",

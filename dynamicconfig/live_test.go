@@ -246,6 +246,46 @@ func TestRunKeepsTheLastGoodAndLogsOnce(t *testing.T) {
 	})
 }
 
+// Nobody need run `headgate limits check`: what it warns of is in the log of each process too, for
+// the first limits and for each that change something, once.
+func TestRunWarnsOfWhatIsSurelyNotMeant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := mustParse(t, `
+limits:
+  - {key: "a:*", limit: 10/s}
+  - {key: "a:b:*", limit: 1/s}
+overrides:
+  - {key: "b", limit: 2x, until: 2099-11-23T05:00:00Z, author: ada, reason: its rule is gone}
+`)
+		many := Config{Rules: []Rule{{Key: "a:*", Limit: 1}}}
+		for i := range maxChangesShown + 2 {
+			many.Rules = append(many.Rules, Rule{Key: fmt.Sprintf("a:%d:*", i), Limit: 1})
+		}
+		var log strings.Builder
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		NewLive(first).Run(ctx, &scripted{
+			load: func() (*Snapshot, error) { return first, nil },
+			watches: []func(context.Context, func(*Snapshot, error)) error{func(_ context.Context, update func(*Snapshot, error)) error {
+				update(first, nil)
+				update(mustSnapshot(t, many), nil)
+				cancel()
+				return nil
+			}},
+		}, slog.New(slog.NewTextHandler(&log, nil)))
+		for text, times := range map[string]int{
+			`rule \"a:b:*\" is never used`: 1,
+			`an override changes nothing`:  1,
+			`is never used`:                1 + maxChangesShown,
+			`more likely mistakes in the limits; headgate limits check names all" more=2`: 1,
+		} {
+			if n := strings.Count(log.String(), text); n != times {
+				t.Errorf("%q is logged %d times, want %d:\n%s", text, n, times, &log)
+			}
+		}
+	})
+}
+
 func TestRunRetriesASourceEverMoreRarely(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration

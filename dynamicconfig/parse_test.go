@@ -297,13 +297,13 @@ unmatched: {limit: 1/s, algorithm: yours}
 		t.Errorf("Check = %v", err)
 	}
 	err := s.Check(func(name string) bool { return name == "even" })
-	const want = `limits.yaml:2:14: there is no algorithm "elastic" here: use even, or register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also
+	const want = `limits.yaml:2:14: there is no algorithm "elastic" here: use even, or register your own with headgate.WithAlgorithm; for headgate limits without a daemon, name it with --also
     2 |   algorithm: elastic
       |              ^
-limits.yaml:10:11: there is no algorithm "mine" here: use even, or register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also
+limits.yaml:10:11: there is no algorithm "mine" here: use even, or register your own with headgate.WithAlgorithm; for headgate limits without a daemon, name it with --also
    10 |       to: mine
       |           ^
-limits.yaml:12:36: there is no algorithm "yours" here: use even, or register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also
+limits.yaml:12:36: there is no algorithm "yours" here: use even, or register your own with headgate.WithAlgorithm; for headgate limits without a daemon, name it with --also
    12 | unmatched: {limit: 1/s, algorithm: yours}
       |                                    ^`
 	if err == nil || err.Error() != want {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,10 +20,11 @@ const (
 )
 
 // Run keeps l at what source has, until ctx ends. Each change is logged in one
-// line, which names at most ten of the rules that changed. What is broken is
-// counted, kept as LastError and logged once for each different error; the last
-// good snapshot stays current. A nil logger logs nothing. A process has one Run
-// for one Live.
+// line, which names at most ten of the rules that changed. At most ten Warnings of the
+// first snapshot, and of each that changes something, are logged too, and the Overrides
+// that have no effect. What is broken is counted, kept as LastError and logged once for
+// each different error; the last good snapshot stays current. A nil logger logs nothing.
+// A process has one Run for one Live.
 //
 // Run also ends each Override when the wall clock reaches its Until; it needs no source
 // for that. Hosts whose clocks differ by d end it up to d apart. A clock that is set
@@ -34,7 +36,7 @@ func (l *Live) Run(ctx context.Context, source Source, logger *slog.Logger) {
 	var clock sync.WaitGroup
 	defer clock.Wait()
 	clock.Go(func() { l.followClock(ctx, logger) })
-	logged := ""
+	logged, warned := "", "" // an error, and the version whose warnings were logged
 	take := func(s *Snapshot, err error) {
 		if err != nil {
 			l.reject(err)
@@ -45,7 +47,10 @@ func (l *Live) Run(ctx context.Context, source Source, logger *slog.Logger) {
 				if l.Applied() != before {
 					logger.Info("config applied", "name", s.Name(), "version", s.Version(), "rules", len(s.content.Rules),
 						"changes", brief.List(Diff(old, s), maxChangesShown, "; "))
-					warnIdle(s, logger)
+				}
+				if version := s.Version(); version != warned {
+					warned = version
+					warn(s, logger)
 				}
 				return
 			}
@@ -105,8 +110,17 @@ func (l *Live) followClock(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// warnIdle logs which Overrides of s change nothing although they have not ended.
-func warnIdle(s *Snapshot, logger *slog.Logger) {
+// warn logs what in s is legal and surely not meant, and which Overrides change nothing
+// although they have not ended.
+func warn(s *Snapshot, logger *slog.Logger) {
+	warnings := s.Warnings()
+	for _, w := range warnings[:min(len(warnings), maxChangesShown)] {
+		line, _, _ := strings.Cut(w.Error(), "\n") // without the source
+		logger.Warn("likely mistake in the limits", "warning", line)
+	}
+	if more := len(warnings) - maxChangesShown; more > 0 {
+		logger.Warn("more likely mistakes in the limits; headgate limits check names all", "more", more)
+	}
 	states := s.OverrideStates(now())
 	for i := range states {
 		if o := &states[i]; o.Idle != "" {

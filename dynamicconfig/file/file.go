@@ -72,10 +72,10 @@ func WithLogger(l *slog.Logger) Option {
 }
 
 // New makes a Source of the file or folder at path. It reads nothing yet. A relative
-// path is taken from the working directory of now.
+// path is taken from the working directory of now. Load refuses an empty path.
 func New(path string, options ...Option) *Source {
-	s := &Source{path: filepath.Clean(path)}
-	if abs, err := filepath.Abs(path); err == nil {
+	s := &Source{path: path}
+	if abs, err := filepath.Abs(path); path != "" && err == nil {
 		s.path = abs
 	}
 	for _, o := range options {
@@ -118,6 +118,9 @@ func (s *Source) Load(ctx context.Context) (snapshot *dynamicconfig.Snapshot, er
 
 // read reads and parses the file, or those of the folder.
 func (s *Source) read() (*dynamicconfig.Snapshot, state, error) {
+	if s.path == "" {
+		return unreadable(errors.New("its path is empty: name a file or a folder"))
+	}
 	if info, err := os.Stat(s.path); err == nil && info.IsDir() {
 		return s.readFolder()
 	}
@@ -160,6 +163,9 @@ func (s *Source) readFolder() (*dynamicconfig.Snapshot, state, error) {
 		files = append(files, dynamicconfig.File{Name: name, Data: data})
 		fmt.Fprintf(hash, "%q %d\n", name, len(data))
 		hash.Write(data)
+	}
+	if len(files) == 0 {
+		return unreadable(fmt.Errorf("no name in the folder %s ends in .yaml or .yml: write a file with limits: [] to have no limits", s.path))
 	}
 	snapshot, err := dynamicconfig.ParseFiles(filepath.Base(s.path), files)
 	return snapshot, state{hash: [sha256.Size]byte(hash.Sum(nil)), seen: true}, err

@@ -465,7 +465,8 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 	write(t, big, strings.Repeat("#", dynamicconfig.MaxSize+5))
 	for path, want := range map[string]string{
 		filepath.Join(dir, "none"): "missing",
-		dir:                        "has no file: write one",
+		dir:                        "no name in the folder " + dir + " ends in .yaml or .yml: write a file",
+		"":                         "its path is empty: name a file or a folder",
 		pipe:                       "not a regular file",
 		big:                        "use at most 1048576",
 	} {

@@ -39,9 +39,16 @@ func Strange(key string) string {
 	return regexpIn(key)
 }
 
-// regexpIn says what in a key has a meaning in a regular expression or in a shell, and none in
-// a glob; empty if there is nothing. It leaves out what many keys have, such as .* and {id}.
+// regexpIn says what in a key has a meaning in a regular expression, in a shell or in a template
+// of the middleware, and none in a glob; empty if there is nothing. It leaves out what many keys
+// have, such as .* and {id}.
 func regexpIn(key string) string {
+	for _, begin := range []string{"${", "{header:"} {
+		if _, rest, found := strings.Cut(key, begin); found {
+			name, _, _ := strings.Cut(rest, "}")
+			return fmt.Sprintf("has %s%s}, which stands for itself only: write its value, or a *", begin, name)
+		}
+	}
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if n := strings.IndexByte(key[open:], '}'); n > 0 && strings.Contains(key[open:open+n], ",") {
 			return fmt.Sprintf("has %s, which stands for itself only: write a rule for each, or a *", key[open:open+n+1])

@@ -16,12 +16,12 @@ import (
 // Of is what to do about an algorithm that known does not know.
 func Of(algorithm string, known func(name string) bool) string {
 	if algorithm == "redis" {
-		return "name the server, with headgate serve --redis or headgate.WithRemote; for headgate limits check, add --also redis"
+		return "name the server, with headgate serve --redis or headgate.WithRemote; for headgate limits without a daemon, add --also redis"
 	}
 	if account, weigher, pair := strings.Cut(algorithm, "/"); pair {
 		return ofPair(account, weigher, known)
 	}
-	text := "register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also"
+	text := "register your own with headgate.WithAlgorithm; for headgate limits without a daemon, name it with --also"
 	names := rule.BuiltIn()
 	names = slices.DeleteFunc(names, func(name string) bool { return !known(name) })
 	if len(names) == 0 {
@@ -45,5 +45,5 @@ func ofPair(account, weigher string, known func(name string) bool) string {
 		suggestion += "."
 	}
 	return account + " has no weigher " + message.Quote(weigher) + ": " + suggestion +
-		" Or register your own with headgate.WithAlgorithm; for headgate limits check, name it with --also"
+		" Or register your own with headgate.WithAlgorithm; for headgate limits without a daemon, name it with --also"
 }
