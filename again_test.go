@@ -5,6 +5,7 @@ package headgate_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -60,6 +61,47 @@ func TestANodeStartsAgainIfItsTransportDidNot(t *testing.T) {
 	}
 	if err := n.Start(t.Context()); !errors.Is(err, headgate.ErrStarted) {
 		t.Errorf("after Stop: %v", err)
+	}
+}
+
+func TestANodeThatWasStoppedDoesNotStart(t *testing.T) {
+	n := over(t, new(late))
+	if err := n.Start(t.Context()); err == nil {
+		t.Fatal("the transport started")
+	}
+	if err := n.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := n.Start(t.Context()); !errors.Is(err, headgate.ErrStarted) {
+		t.Errorf("after a Stop before it had started: %v", err)
+	}
+}
+
+func TestAddressesThatNobodyCanCallAreRefused(t *testing.T) {
+	for address, want := range map[string]string{
+		"10.0.0.7":        "is not host:port",
+		"10.0.0.7:":       "is not host:port",
+		" 10.0.0.7:7933":  "is not host:port",
+		"10.0.0.7:7933\r": "is not host:port",
+		"10.0.0.7:79330":  "has no port from 0 to 65535",
+		"10.0.0.7:-1":     "has no port from 0 to 65535",
+		"10.0.0.7:port":   "has no port from 0 to 65535",
+		"10.0.0.7:0":      "is not one that other hosts can call",
+		":7933":           "is not one that other hosts can call",
+		"0.0.0.0:7933":    "is not one that other hosts can call",
+		"[::]:7933":       "is not one that other hosts can call",
+		"[fd00::7]:7933":  "",
+		"host-7:7933":     "",
+	} {
+		err := headgate.Config{Address: address}.Validate()
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v, want %q", address, err, want)
+		}
+	}
+	for listen, good := range map[string]bool{":7933": true, "0.0.0.0:0": true, "10.0.0.7": false, ":79330": false, ":7933 ": false} {
+		if err := (headgate.Config{Address: "10.0.0.7:7933", Listen: listen}).Validate(); (err == nil) != good {
+			t.Errorf("listen %q: %v", listen, err)
+		}
 	}
 }
 

@@ -17,14 +17,14 @@ import (
 	"github.com/headgate/headgate/ringpop"
 )
 
-// ErrStarted is the error of Start for a Node that was started before.
-var ErrStarted = errors.New("headgate: the node was started before; make another with New")
+// ErrStarted is the error of Start for a Node that was started or stopped before.
+var ErrStarted = errors.New("headgate: the node was started or stopped before; make another with New")
 
 var errStopped = errors.New("headgate: the node was stopped before it knew the first list of members")
 
 // loops are what runs between Start and Stop.
 type loops struct {
-	*sync.WaitGroup                       // nil until the first Start
+	*sync.WaitGroup                       // nil until the first Start or Stop
 	stop            context.CancelFunc    // nil unless started
 	leave           func(context.Context) // nil unless the loops that report run
 	listened        <-chan struct{}       // closed when all listeners of limiters have returned; nil until the first Start
@@ -75,7 +75,7 @@ func await(ctx context.Context, listened <-chan struct{}) error {
 // for the only one. It returns an error when ctx ends before that, or when an address in the
 // list is not host:port or stands twice. After an error, nothing runs. If the transport could not
 // start, as when the address is in use, Start may be called again. Otherwise a Node starts once:
-// later calls return ErrStarted, after a Stop too.
+// later calls return ErrStarted, also after a Stop of a Node that had not started.
 func (n *Node) Start(ctx context.Context) error {
 	if err := n.mu.lock(ctx); err != nil {
 		return err
@@ -247,6 +247,9 @@ func meshInterval(snapshot *dynamicconfig.Snapshot) time.Duration {
 func (n *Node) Stop(ctx context.Context) error {
 	if err := n.mu.lock(ctx); err != nil {
 		return err
+	}
+	if n.loops.WaitGroup == nil {
+		n.loops.WaitGroup = new(sync.WaitGroup) // no Start comes after a Stop
 	}
 	err, listened := n.stopLocked(ctx), n.loops.listened
 	n.mu.unlock()

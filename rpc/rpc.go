@@ -36,7 +36,7 @@ type Peers interface {
 }
 
 // ErrNoOwner is the error of keys for which the Placement has no owner.
-var ErrNoOwner = errors.New("rpc: no host owns these keys; is the ring empty?")
+var ErrNoOwner = errors.New("rpc: no host owns these keys, because the list of members is empty, or not known before Start")
 
 const (
 	// DefaultMaxCalls is the default of how many calls one Fanout or Claimant

@@ -72,7 +72,7 @@ type Proof struct {
 // Errors of Who.
 var (
 	ErrToken = errors.New("the token is none of the policy: it may be old, or cut short")
-	ErrProof = errors.New("who are you? Show a certificate or a bearer token that the policy of this daemon names")
+	ErrProof = errors.New("who are you? Show a certificate or a bearer token that this daemon's policy, or its file of operators, names")
 )
 
 // ErrForbidden is wrapped in errors of May.

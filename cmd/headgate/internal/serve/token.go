@@ -17,7 +17,7 @@ func newToken() *cobra.Command {
 		Short: "Make a bearer token for a program, and what a policy has of it",
 		Long: `token makes a new random token. Give the first line to the program, which sends it as
 "Authorization: Bearer TOKEN", over TLS only. Put the second line into the tokens of a
-caller in the file of serve --policy: the token cannot be found out from it.`,
+caller in the file of serve --policy or --operators: the token cannot be found out from it.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			token := rand.Text()
