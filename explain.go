@@ -130,7 +130,7 @@ func (n *inquiries) programs(bucket string) (all []explain.Host) {
 }
 
 // Owned returns what this host, as the owner of a bucket's key, knows of it; nothing if it is
-// not the owner, or if nobody uses the key.
+// not the owner, or if no caller uses the key.
 func (n *inquiries) Owned(bucket string) (all []explain.Owned) {
 	address := make(map[string]string) // by identity
 	for _, h := range n.ring.Ring().Hosts() {

@@ -163,13 +163,13 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 				}
 				drain(n, "k")
 			},
-			want: "refused by chance: the cluster is over the limit", now: "% of all events by chance, as the key's owner told it",
+			want: "refused by chance: the cluster is over the limit", now: "% of all events by chance, as the key's owner instructs",
 		},
 		"a caller without rights": {
 			rule: "limit: 60/s, algorithm: even", do: func(n *headgate.Node) {
 				n.Group().Denied("k", errors.New(`"web" may not use this key`))
 			},
-			want: `refused before the limit was looked at: "web" may not use this key`, now: "nobody uses the key at this host",
+			want: `refused before the limit was looked at: "web" may not use this key`, now: "no caller uses the key at this host",
 		},
 		"slots, and an event": {
 			rule: "limit: 3 in-flight, algorithm: even", do: func(n *headgate.Node) { n.For("k").Allow() },

@@ -205,7 +205,7 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 // limiter.Group.
 func (n *Node) For(key string) *limiter.Limiter { return n.group.For(key) }
 
-// Group returns the node's limiters. Its Inspect tells why a key is limited as
+// Group returns the node's limiters. Its Inspect says why a key is limited as
 // it is, and how the two sides of its migration answered.
 func (n *Node) Group() *limiter.Group { return n.group }
 

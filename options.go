@@ -44,7 +44,7 @@ type options struct {
 	payloads  map[string]Payload // by algorithm
 	remotes   map[string]stage.Remote
 	answers   questions.Answers
-	counts    EdgeCounts // nil: nobody counts what programs do
+	counts    EdgeCounts // nil: what programs do is not counted
 	limiter   []limiter.Option
 	above
 	health *health.Config // nil: members are not asked
@@ -148,7 +148,7 @@ type EdgeCounts interface {
 	Took(rows []usage.Take, took []usage.Took)
 }
 
-// WithEdgeCounts has c count what programs do at the Node's Edge. Default: nobody does.
+// WithEdgeCounts has c count what programs do at the Node's Edge. Default: none.
 func WithEdgeCounts(c EdgeCounts) Option { return func(o *options) { o.counts = c } }
 
 // WithPoints sets how many points a host has on the ring; default

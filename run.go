@@ -199,13 +199,13 @@ func (c counted) Watch(ctx context.Context, update func(hosts []ringpop.Host)) e
 		c.missing.Store(int64(split.Missing()))
 		before := c.epoch.Load()
 		update(hosts)
-		if told := c.epoch.Load(); told != nil && told == before { // the ring is as it was
+		if epoch := c.epoch.Load(); epoch != nil && epoch == before { // the ring is as it was
 			c.follow(c.ring.Ring())
 		}
 	})
 }
 
-// follow tells all parts of the hosts of ring, and of those that are missing.
+// follow gives all parts the hosts of ring, and of those that are missing.
 func (n *Node) follow(ring *ringpop.Ring) {
 	now := time.Now()
 	n.epoch.Store(&now)
@@ -226,14 +226,14 @@ func (n *Node) follow(ring *ringpop.Ring) {
 	n.log.Info("hosts changed", "hosts", len(hosts), "missing", missing)
 }
 
-// configure tells all parts of a change of config.
+// configure gives all parts a changed config.
 func (n *Node) configure(_, snapshot *dynamicconfig.Snapshot) {
 	n.owners.Configure(snapshot)
 	n.group.Configure(snapshot)
 	n.mesh.SetInterval(meshInterval(snapshot))
 }
 
-// meshInterval is how often hosts tell each other what they used under gossip.
+// meshInterval is how often hosts report to each other what they used under gossip.
 func meshInterval(snapshot *dynamicconfig.Snapshot) time.Duration {
 	return min(snapshot.Properties().UpdateInterval, mesh.DefaultInterval)
 }
@@ -275,7 +275,7 @@ func (n *Node) stopLocked(ctx context.Context) error {
 	return err
 }
 
-// handOver tells the owners by ring what this node knows of keys that it does
+// handOver sends the owners by ring what this node has of keys that it does
 // not own any more.
 func (n *Node) handOver(ctx context.Context, ring *ringpop.Ring, leaving bool) {
 	if ring.Len() > 0 {

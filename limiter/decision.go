@@ -44,7 +44,7 @@ type Decision struct {
 	Reason Reason
 	Wait   time.Duration
 
-	// RetryAfter is after how long the same event would be OK if nobody else
+	// RetryAfter is after how long the same event would be OK if no other caller
 	// came; 0 if it is OK, if no wait would do, or if that is not known. Under
 	// auto it may be when the host asks the key's owner again.
 	RetryAfter time.Duration

@@ -24,7 +24,7 @@ type Event struct {
 	// Cost is in tokens; 0 where nothing was asked for.
 	Cost int64
 
-	// Wait is how long the caller was told to wait.
+	// Wait is how long the caller was asked to wait.
 	Wait time.Duration
 
 	// At is when it happened; At.Time is the wall time.

@@ -18,7 +18,7 @@ const Even = "even"
 
 // Auto is the algorithm under which a key's owner says whether its hosts decide
 // by their grants or ask for each event. With a Remote for it, they ask when
-// they are told to; without, their fallback decides meanwhile.
+// its owner allows; without, their fallback decides meanwhile.
 const Auto = share.Auto
 
 // Measured is the demand to set that is not stated: it is measured again.

@@ -76,7 +76,7 @@ type ShareStatus struct {
 	Allowed, Rejected int64
 }
 
-// Inspect returns what the host knows of key. It returns false if nobody has used the key in
+// Inspect returns what the host knows of key. It returns false if no caller has used the key in
 // the last two intervals.
 func (g *Group) Inspect(key string) (Status, bool) { return g.inspect(stage.Now(), key) }
 

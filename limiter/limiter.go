@@ -21,7 +21,7 @@ import (
 // FromStage or NewBucket.
 //
 // A Limiter stays valid for ever. It follows config changes, and when its key
-// was forgotten because nobody used it, the next use brings it back. The zero
+// was forgotten because no caller used it, the next use brings it back. The zero
 // Limiter refuses everything.
 //
 // Most callers should use Allow, or Wait when the caller can be slowed down.

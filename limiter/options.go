@@ -50,7 +50,7 @@ func WithRemote(algorithm string, r stage.Remote) Option {
 	}
 }
 
-// WithCharges has the host send what it owes the remote of an algorithm through all, for many
+// WithCharges has the host send its charges to the remote of an algorithm through all, for many
 // keys in one call. Without it, the host makes a call of the remote for each key. WithCharges
 // comes after WithRemote, which removes it.
 func WithCharges(algorithm string, all stage.Charges) Option {
@@ -59,7 +59,7 @@ func WithCharges(algorithm string, all stage.Charges) Option {
 
 // WithListener has f called with what happens to the keys of a Group, in
 // batches of up to 256. It may be used several times. Each f is called by one
-// goroutine at a time, while Run runs; all get the same slice, which nobody may
+// goroutine at a time, while Run runs; all get the same slice, which no listener may
 // change.
 //
 // Decisions never wait for a listener. Events that a listener is too slow for are

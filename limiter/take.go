@@ -55,7 +55,7 @@ func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longes
 }
 
 // allow decides about one token, now and for good. It is decide without the steps that do
-// nothing where a rule has no terms and nobody is told.
+// nothing where a rule has no terms and no listener or trace is set.
 func allow(ctx context.Context, k *keys.Key, now stage.Instant) stage.Reason {
 	st := k.Bare()
 	if st == nil {

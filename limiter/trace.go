@@ -18,8 +18,8 @@ type Traced struct {
 	// Why says, if Reason is Forbidden, what the caller lacks: see Denied.
 	Why error
 
-	// Wait is how long the caller was told to wait. RetryAfter is, if the event was
-	// refused, after how long the same event would be allowed if nobody else came; 0 if
+	// Wait is how long the caller was asked to wait. RetryAfter is, if the event was
+	// refused, after how long the same event would be allowed if no other caller came; 0 if
 	// no wait would do, or if that is not known.
 	Wait, RetryAfter time.Duration
 

@@ -20,7 +20,7 @@ type Pair struct {
 	remote     [2]atomic.Bool // Remote of each stage's last Level
 	background func(func()) bool
 
-	// missed is, for each side that is remote, what this host took lately without
+	// missed is, for each side that is remote, what this host took recently without
 	// asking it; nil for a side that never was remote.
 	missed [2]atomic.Pointer[recent]
 

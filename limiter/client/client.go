@@ -162,7 +162,7 @@ func (c *Client) Group() *limiter.Group { return c.group }
 // Limits returns the live config, for typed properties.
 func (c *Client) Limits() *dynamicconfig.Live { return c.limits }
 
-// SetHosts tells how many hosts share the limits now; see Config.Hosts. Call it
+// SetHosts says how many hosts share the limits now; see Config.Hosts. Call it
 // from what knows, such as the replicas of a deployment. Below 1 is 1.
 func (c *Client) SetHosts(hosts int) {
 	c.hosts.Store(int64(max(hosts, 1)))
@@ -183,7 +183,7 @@ func (c *Client) answers() questions.Answers {
 	}
 }
 
-// Host is this host's name, as the deciders hear it.
+// Host is this host's name, as the deciders see it.
 func (c *Client) Host() string { return c.host }
 
 // Close ends the loops, gives back what is leased, hangs up, and returns when

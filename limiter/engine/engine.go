@@ -25,7 +25,7 @@ type Engine struct {
 
 var _ edge.Engine = (*Engine)(nil)
 
-// New returns the Engine of group. limits returns the rules in force, by which Look tells about
+// New returns the Engine of group. limits returns the rules in force, by which Look describes
 // keys that are not in use. If limits is nil, Look does not know such keys.
 func New(group *limiter.Group, limits func() *dynamicconfig.Snapshot) *Engine {
 	return &Engine{group, limits, make(chan struct{}, maxGoroutines)}
@@ -41,7 +41,7 @@ func (e *Engine) Decide(ctx context.Context, a edge.Ask) edge.Decision {
 	case a.Kind == edge.Settle:
 		return follow(ctx, a)
 	case a.Kind != edge.Charge && ctx.Err() != nil:
-		return edge.Decision{Reason: edge.Limited} // nobody would act on it
+		return edge.Decision{Reason: edge.Limited} // no caller would act on it
 	}
 	of := e.group.For(a.Key)
 	switch {
@@ -164,7 +164,7 @@ func decision(of *limiter.Limiter, d limiter.Decision) edge.Decision {
 	}
 }
 
-// reason is r as edges have it: by the same number, but no caller is told that it left.
+// reason is r as edges have it: by the same number, but no caller learns that it left.
 func reason(r limiter.Reason) edge.Reason {
 	switch {
 	case r == limiter.Canceled:

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate/headgate/rpc/edge"
 )
 
-// Look tells about key's bucket, and changes nothing. It returns false if no rule matches the
+// Look describes key's bucket, and changes nothing. It returns false if no rule matches the
 // key. While the rule lets everything through, the bucket is infinite, as in a Decision.
 func (e *Engine) Look(key string) (edge.Bucket, bool) {
 	var rule *dynamicconfig.Rule

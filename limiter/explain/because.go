@@ -81,7 +81,7 @@ func (k *Key) dropped() []string {
 		return []string{"everything is allowed: the key's owner sees less in the cluster than the limit"}
 	}
 	k.Refuses = k.Passes <= 0
-	return []string{fmt.Sprintf("this host refuses %s%% of all events by chance, as the key's owner told it: the cluster is over the limit by as much", number(100*(1-k.Passes)))}
+	return []string{fmt.Sprintf("this host refuses %s%% of all events by chance, as the key's owner instructs: the cluster is over the limit by as much", number(100*(1-k.Passes)))}
 }
 
 // slots says how many are free. Callers that wait for aside of them let others pass.
@@ -187,9 +187,9 @@ func (k *Key) tokens(rule *dynamicconfig.Rule) []string {
 	case value(k.Limit) <= 0:
 		return []string{"no tokens are there, and none come"}
 	case enough == 0:
-		return []string{fmt.Sprintf("it has used more than that, and owes %s tokens: the debt is paid in %v", number(-t), round(wait))}
+		return []string{fmt.Sprintf("it has used more than that, and is %s tokens in debt: the debt is paid in %v", number(-t), round(wait))}
 	case t < -0.5:
-		return []string{fmt.Sprintf("it has used more than that, and owes %s tokens: the next is there in %v", number(-t), round(wait))}
+		return []string{fmt.Sprintf("it has used more than that, and is %s tokens in debt: the next is there in %v", number(-t), round(wait))}
 	case wait >= farAway:
 		return []string{"all of it is used, and it fills too slowly for a next token"}
 	}

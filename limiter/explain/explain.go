@@ -279,7 +279,7 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 			k.Refuses, k.Because = true, fmt.Sprintf("the rule has max_keys: %d, and %s it at this host: further keys are refused until others were idle for %v", rule.MaxKeys, printable.Count(n, "key uses", "keys use"), rule.IdleAfter)
 			return k
 		}
-		k.Because = "nobody uses the key at this host"
+		k.Because = "no caller uses the key at this host"
 		return k
 	}
 	k.because(rule, status.Answering(), hosts)
@@ -316,7 +316,7 @@ func finite(v float64) *float64 {
 	return &v
 }
 
-// farAway is a time for which nobody waits.
+// farAway is a time for which no caller waits.
 const farAway = 24 * time.Hour
 
 // next is after how long there are enough tokens, at most farAway.
@@ -336,7 +336,7 @@ type Decision struct {
 	Reason  string `json:"reason"` // as in metrics
 	By      string `json:"by"`     // algorithm, fallback or owner
 
-	// Wait is how long the caller was told to wait, in seconds; RetryAfter after how long
+	// Wait is how long the caller was asked to wait, in seconds; RetryAfter after how long
 	// the same event would be allowed, 0 if that is not known.
 	Wait       float64 `json:"wait_seconds"`
 	RetryAfter float64 `json:"retry_after_seconds"`

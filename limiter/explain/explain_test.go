@@ -43,7 +43,7 @@ func TestTheSumOfHosts(t *testing.T) {
 	here := Here("c", g, s, 3, "k1")
 	e := Sum(s, "k1", "b", []Host{here, {Host: "b", Error: "it is gone"}, {Host: "a", Limits: "older", Key: Key{InUse: true, Fallback: true, Refuses: true}}})
 	want := `the rule "k*" limits the key to 10/s; 1 of 3 hosts use it; 1 would refuse an event now; 1 goes by ` + "`fallback: even`" + `; the key's owner, b, does not answer; 1 host does not answer; 1 has another version of the limits`
-	if e.Because != want || e.OwnerAnswers || e.Hosts[0].Host != "a" || strings.Contains(e.Key, "k1") || here.Key.InUse || here.Key.Because != "nobody uses the key at this host" {
+	if e.Because != want || e.OwnerAnswers || e.Hosts[0].Host != "a" || strings.Contains(e.Key, "k1") || here.Key.InUse || here.Key.Because != "no caller uses the key at this host" {
 		t.Errorf("%+v", e)
 	}
 	above, err := dynamicconfig.Parse("limits", []byte(`limits: [{key: k, limit: 10/s, parent: true}]`))
@@ -75,10 +75,10 @@ func TestABucketThatMayBorrowRefusesInDebtOnly(t *testing.T) {
 	}{
 		{0, 1, false, "1 of 3 tokens are there"},
 		{0, 0.5, true, "all of it is used: the next token is there in 250ms"},
-		{0, -2, true, "it has used more than that, and owes 2 tokens: the next is there in 1.5s"},
+		{0, -2, true, "it has used more than that, and is 2 tokens in debt: the next is there in 1.5s"},
 		{time.Second, 0.5, false, "0.5 of 3 tokens are there"},
 		{time.Second, 0, false, "0 of 3 tokens are there"},
-		{time.Second, -2, true, "it has used more than that, and owes 2 tokens: the debt is paid in 1s"},
+		{time.Second, -2, true, "it has used more than that, and is 2 tokens in debt: the debt is paid in 1s"},
 		{100 * time.Millisecond, 0.5, true, "all of it is used: the next token is there in 150ms"}, // for an event borrows 0.2
 		{100 * time.Millisecond, 0.9, false, "0.9 of 3 tokens are there"},
 	} {

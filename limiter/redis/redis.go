@@ -23,7 +23,7 @@ import (
 // Errors of Do, beside those of stage.Remote, of the caller's context and of
 // the client.
 var (
-	// ErrPaused means that Redis failed lately and is not asked for a while.
+	// ErrPaused means that Redis failed recently and is not asked for a while.
 	ErrPaused = errors.New("redis: paused after failures")
 
 	// ErrTooLate means that the caller's deadline is too near for an answer,
@@ -69,7 +69,7 @@ func WithScope(scope tally.Scope) Option {
 	}
 }
 
-// WithClock makes clock tell the time, since any fixed point, instead of
+// WithClock has clock give the time, since any fixed point, instead of
 // Redis: for simulations. All users of these buckets need the same clock.
 // Nothing expires then.
 func WithClock(clock func() time.Duration) Option {
@@ -141,7 +141,7 @@ func (b *Buckets) Do(ctx context.Context, op stage.Operation) (stage.Outcome, er
 }
 
 func (b *Buckets) do(ctx context.Context, s *shard, op stage.Operation) (outcome stage.Outcome, err error) {
-	if s.breaker.State() == gobreaker.StateOpen { // then nobody needs to wait for a call to end
+	if s.breaker.State() == gobreaker.StateOpen { // no call is needed
 		return outcome, gobreaker.ErrOpenState
 	}
 	if err := b.calls.acquire(ctx, b.config.Timeout); err != nil {

@@ -9,7 +9,7 @@
 //	        ── Settle(Receipt) ──▶
 //
 // A Stage decides one Request with Take and undoes it with Settle. Allow is Take of
-// one token that nobody gives back, and returns less. There is no other way to take
+// one token that the caller never gives back, and returns less. There is no other way to take
 // tokens or to give them back. Slots are the same for what is
 // in flight: they are acquired, and released.
 //

@@ -19,7 +19,7 @@ var (
 
 // Slots are what may be in flight at a time. They are safe for concurrent use.
 type Slots interface {
-	// TryAcquire takes n ≥ 1 slots if they are free and nobody waits for them.
+	// TryAcquire takes n ≥ 1 slots if they are free and no caller waits for them.
 	// The error is ErrFull or ErrMoved.
 	TryAcquire(now Instant, n int64) (Hold, error)
 

@@ -21,7 +21,7 @@ type Stage interface {
 	// zero Receipt.
 	Take(ctx context.Context, r Request) (Verdict, Receipt)
 
-	// Allow is Take for one token that the caller needs now and that nobody settles. It
+	// Allow is Take for one token that the caller needs now and does not settle. It
 	// returns only the reason, which most callers ask for, and is quicker where that
 	// matters. It blocks as Take does.
 	Allow(ctx context.Context, now Instant) Reason
@@ -69,7 +69,7 @@ type Kind uint8
 const (
 	// Take takes the tokens if they are there. The caller may settle it.
 	Take Kind = iota
-	// Final is Take that nobody will settle. Its Receipt is zero.
+	// Final is Take that the caller will not settle. Its Receipt is zero.
 	Final
 	// Charge takes tokens that are spent already, into debt if need be. It is
 	// always OK, and its Receipt is zero.
@@ -90,7 +90,7 @@ type Verdict struct {
 	Wait time.Duration
 
 	// RetryAfter is, if not OK, after how long the same request would be OK
-	// if nobody else came; 0 if no wait would do, or if that is not known.
+	// if no other caller came; 0 if no wait would do, or if that is not known.
 	RetryAfter time.Duration
 
 	// Left is how many tokens are left afterwards; negative in debt. A local

@@ -40,7 +40,7 @@ func (b *Bucket) Init(p Pace) {
 // whether fewer tokens than the low-water mark are left.
 //
 // An event that is allowed costs no look at how long ago the latest decision was.
-// So a fast bucket that nobody used for 13 days, or a multiple of that, may lack
+// So a fast bucket that was not used for 13 days, or a multiple of that, may lack
 // tokens until it has filled again, but only if that moment is within the time
 // in which it fills. See near.
 func (b *Bucket) Allow(now stage.Instant) (ok, low bool) {

@@ -10,7 +10,7 @@
 //	usage := b.Count(now)           // what was allowed and rejected, ever
 //
 // When several processors compete for a bucket, each keeps some of its tokens
-// in a cache of its own. Callers cannot tell: together the bucket and its
+// in a cache of its own. Callers see no difference: together the bucket and its
 // caches allow what the bucket would have allowed alone.
 //
 // The package knows nothing of keys, rules, grants or reports, and reads no

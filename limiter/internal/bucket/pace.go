@@ -223,7 +223,7 @@ func (p Pace) weigh(d, cost int64, longest, debt, late time.Duration) (wait, ret
 		return wait, max(wait-max(longest, 0), 0), wait <= longest
 	}
 	wait = p.after(late, d-p.depth)
-	over := d + cost - p.depth // is to be owed
+	over := d + cost - p.depth // the debt after it
 	over -= p.span(debt) + min(over/p.quanta()*2, over/64) + 2
 	if wait <= longest && wait < stage.Forever && over <= 0 && d+cost <= maxTaken {
 		return wait, 0, true

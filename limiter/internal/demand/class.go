@@ -17,7 +17,7 @@ const (
 	// Usual is of all other keys.
 	Usual
 	// Slow is of keys with less than slowDemand, in cost/s: less than an event in each
-	// look says little, and to look at a key that was not used lately is to fetch it
+	// look says little, and to look at a key that was not used recently is to fetch it
 	// from memory.
 	Slow
 

@@ -13,7 +13,7 @@ type Estimate struct {
 	fast     float64 // moving average over ticks, events/s
 	quiet    float32 // since the last tick with an event
 	over     float32 // how long reported was measured, at most memory
-	cost     float64 // of the largest events lately; chance deals in events
+	cost     float64 // of the largest recent events; chance is a matter of events
 
 	// Where events come in clumps, chance deals in clumps.
 	clump   float32 // how much comes at once, as false alarms have shown
@@ -53,7 +53,7 @@ func (d *Estimate) Recent() float64 { return d.fast }
 // Quiet is how long there was no event, as far as ticks go.
 func (d *Estimate) Quiet() float64 { return float64(d.quiet) }
 
-// Cost is of the largest event lately.
+// Cost is the largest recent cost of an event.
 func (d *Estimate) Cost() float64 { return d.cost }
 
 // Fade halves the demand that was reported.

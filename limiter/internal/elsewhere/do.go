@@ -24,7 +24,7 @@ func Do(ctx context.Context, remote stage.Remote, op stage.Operation) (o stage.O
 	return sane(o, err)
 }
 
-// panicked is a panic in this process, and not one that a Remote tells of.
+// panicked is a panic in this process, and not one that a Remote reports.
 type panicked struct{ *rpc.PanicError }
 
 func (p panicked) Unwrap() error { return p.PanicError }

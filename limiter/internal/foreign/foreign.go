@@ -13,7 +13,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Stage takes its tokens from somebody's *rate.Limiter, which other code may go on using.
+// Stage takes its tokens from a *rate.Limiter, which other code may go on using.
 type Stage struct{ l *rate.Limiter }
 
 var _ stage.Stage = Stage{}

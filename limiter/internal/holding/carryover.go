@@ -181,7 +181,7 @@ func unit(s *report.Subject) int {
 	return 0
 }
 
-// unknownPool is the chargedTo of a carryover if no pool has been charged, or if the host cannot tell.
+// unknownPool is the chargedTo of a carryover if no pool has been charged, or if the host does not know which.
 const unknownPool = "-"
 
 // poolAfter is which pool has been charged after a change of plans from was, which

@@ -15,7 +15,7 @@
 //	… // publish c.Next
 //	c.End()
 //
-// The lock of whoever has a published Holding guards its carryover and its Subjects.
+// The lock of the owner of a published Holding guards its carryover and its Subjects.
 //
 // The package knows neither which keys there are nor how rules match them.
 package holding

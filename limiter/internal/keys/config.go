@@ -23,8 +23,8 @@ type Config struct {
 	Traits   map[string]dynamicconfig.Traits // of algorithms that headgate does not have
 	Remotes  map[string]stage.Remote         // by algorithm
 	Charges  map[string]stage.Charges        // of those Remotes that take charges of many keys at a time
-	Levels   map[string]elsewhere.Level      // of those Remotes that tell how many tokens they have
-	Listener Listener                        // nil if nobody listens
+	Levels   map[string]elsewhere.Level      // of those Remotes that know how many tokens they have
+	Listener Listener                        // nil if there is none
 
 	// Placement says who owns which key; nil is one owner of all.
 	Placement rpc.Placement
@@ -46,16 +46,16 @@ func (c *Config) fill() {
 	}
 }
 
-// Listener is told of what happens to keys. Its methods are safe for concurrent
-// use. Those that tell do not block.
+// Listener is notified of what happens to keys. Its methods are safe for concurrent
+// use. Decided and Changed do not block.
 type Listener interface {
-	// Decided is told of each decision. rule is empty if none matched.
+	// Decided is called for each decision. rule is empty if none matched.
 	Decided(now stage.Instant, key, rule string, n int64, v stage.Verdict)
 
-	// Changed is told of a key that came, went, or fell back.
+	// Changed is called when a key came, went, or fell back.
 	Changed(now stage.Instant, change Change, key, rule string)
 
-	// Run carries on what was told until ctx ends. dropped counts what was lost. It
+	// Run passes on the calls until ctx ends. dropped counts what was lost. It
 	// blocks.
 	Run(ctx context.Context, log *slog.Logger, dropped func(n int64))
 }
@@ -71,14 +71,14 @@ const (
 	FallbackLeft
 )
 
-// changed tells the listener.
+// changed notifies the listener.
 func (c *Config) changed(now stage.Instant, change Change, key, rule string) {
 	if c.Listener != nil {
 		c.Listener.Changed(now, change, key, rule)
 	}
 }
 
-// fallbackChanged tells the listener that the key of a part has entered or left its fallback.
+// fallbackChanged notifies the listener that the key of a part has entered or left its fallback.
 func (c *Config) fallbackChanged(now stage.Instant, part *share.Base, entered bool) {
 	change := FallbackLeft
 	if entered {

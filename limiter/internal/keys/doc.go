@@ -4,7 +4,7 @@
 //
 //	rules, hosts ──▶ Set ──▶ registry: which keys are live, idle or refused
 //	                  │        └ what a live key holds; see package holding
-//	                  └ Reports: what owners hear, and their grants; see package report
+//	                  └ Reports: usage to owners, and their grants; see package report
 //
 //	Key ── Current(now) ──▶ State: a stage, or slots, or the reason why neither
 //

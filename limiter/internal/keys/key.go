@@ -30,7 +30,7 @@ func (k *Key) Serve(s stage.Stage) {
 func (k *Key) Name() string { return k.name }
 
 // Plain is the bucket that alone decides: the rule has no terms, there is no
-// shadow, and nobody watches. nil if there is more to do.
+// shadow, and no listener or trace. nil if there is more to do.
 func (k *Key) Plain() *share.Rate {
 	if st := k.state.Load(); st != nil {
 		return st.plain
@@ -38,8 +38,8 @@ func (k *Key) Plain() *share.Rate {
 	return nil
 }
 
-// Bare is what decides now if its stage alone does: the rule has no terms, and nobody
-// watches. nil if there is more to do.
+// Bare is what decides now if its stage alone does: the rule has no terms, and there is no listener or
+// trace. nil if there is more to do.
 func (k *Key) Bare() *State {
 	if st := k.state.Load(); st != nil && st.bare {
 		return st
@@ -103,12 +103,12 @@ func (k *Key) Counts(now stage.Instant, st *State) bool {
 // Level is what the host applies at now.
 func (k *Key) Level(now stage.Instant) stage.Level { return k.Current(now).Level(now) }
 
-// Watched reports whether somebody may be told of each decision.
+// Watched reports whether there is a listener, or a trace.
 func (k *Key) Watched() bool {
 	return k.set != nil && (k.set.Listener != nil || k.set.traces.Any())
 }
 
-// Count counts a decision about n tokens, and tells the listener and the trace. st decided.
+// Count counts a decision about n tokens, and notifies the listener and the trace. st decided.
 // asked says that st's stage was asked: see usage.Rule's Refused. Count does not count
 // events again that the stage granted, or refused because of the limit.
 func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, asked bool) {

@@ -61,7 +61,7 @@ func (r *registry) Live(name string) *Key { return r.table.Get(name) }
 // Counted is how many keys the rule of name has, live and idle.
 func (r *registry) Counted(name string) int64 { return r.settings.Load().rules.match(name).keys.Load() }
 
-// watched reports whether somebody is told of each decision about a key.
+// watched reports whether there is a listener, or a trace of the key.
 func (r *registry) watched(key string) bool { return r.Listener != nil || r.traces.Has(key) }
 
 // publish puts next in force.
@@ -211,7 +211,7 @@ func (r *registry) forget(now stage.Instant, p keytable.Part[Key], k *Key) {
 	k.state.Store(nil)
 	st.rule.keys.Add(-1)
 	st.countDivergence()
-	st.Retire(now) // from here on, its parts tell nothing
+	st.Retire(now) // from here on, its parts notify no listener
 	r.changed(now, Removed, k.name, st.rule.key())
 }
 

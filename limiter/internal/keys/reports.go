@@ -111,7 +111,7 @@ func (r Reports) Fail(now stage.Instant, b *report.Batch, rows []int) {
 	s.reporter.Fail(now, b, rows)
 }
 
-// Done says that nobody uses b any more.
+// Done says that b is not used any more.
 func (r Reports) Done(b *report.Batch) {
 	s := r.set
 	s.mu.Lock()
@@ -141,8 +141,8 @@ func (r Reports) last(now stage.Instant) []*report.Batch {
 	return batches
 }
 
-// Run tells the Listener, and reports to the owners of keys through updater, until ctx
-// ends. Then it sends what remote buckets are owed.
+// Run notifies the Listener, and reports to the owners of keys through updater, until ctx
+// ends. Then it sends the charges to remote buckets that are left.
 func (s *Set) Run(ctx context.Context, updater rpcusage.Updater) {
 	var listening sync.WaitGroup
 	listening.Go(func() { s.Listen(ctx) })

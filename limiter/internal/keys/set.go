@@ -157,7 +157,7 @@ func (s *Set) setDemand(now stage.Instant, k *Key, wants float64) {
 	}
 }
 
-// Flush sends what remote buckets are owed still, and waits for that.
+// Flush sends the charges to remote buckets that are left, and waits until they are answered.
 func (s *Set) Flush() { s.hub.Flush() }
 
 // Refill fills the buckets of a key, and forgives their debts. It waits for the buckets

@@ -24,7 +24,7 @@ type State struct {
 	plain *share.Rate // see Key.Plain
 
 	bare   bool         // see Key.Bare
-	idle   bool         // nobody used the key lately, and it only keeps its place
+	idle   bool         // the key was not used recently, and only keeps its place
 	Reason stage.Reason // why no token is to be had, if there is no Stage
 
 	touched atomic.Bool // by what no part counts, since touchedAt has looked

@@ -8,7 +8,7 @@
 //	s := t.Get("key") // nil if it is not there
 //	if s == nil {
 //		p := t.Lock("key")
-//		if s = p.Get(); s == nil { // nobody was faster
+//		if s = p.Get(); s == nil { // no other caller was faster
 //			s = new(state)
 //			p.Put(s)
 //		}

@@ -25,7 +25,7 @@ import (
 
 // A gap is 200 ms at the default interval. The pool lends hosts tokens for about as
 // long (algorithm.Elastic's Horizon): with longer gaps, more keys run dry before
-// their owner hears of it. InARow is for single keys, which report several times
+// they are reported. InARow is for single keys, which report several times
 // while a burst begins.
 const (
 	InARow      = 20
@@ -60,7 +60,7 @@ func (l *Lanes[T]) Due() stage.Instant { return l.due }
 func (l *Lanes[T]) Owners() int { return len(l.byOwner) }
 
 // Add lets item wait for the next message to owner. The message is due at at, or later if the
-// owner was sent many messages lately. waits says that the item waits already. Add reports
+// owner was sent many messages recently. waits says that the item waits already. Add reports
 // whether Due has changed.
 func (l *Lanes[T]) Add(owner string, item T, at stage.Instant, waits bool) (sooner bool) {
 	to := l.byOwner[owner]

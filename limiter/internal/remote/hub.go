@@ -29,7 +29,7 @@ type Hub struct {
 	warned   atomic.Bool   // since a remote bucket answered last
 	unlogged atomic.Int64  // failures since the last warning of them
 	nonsense budget.Budget // warnings of answers that make no sense
-	panics   budget.Budget // errors that tell of one
+	panics   budget.Budget // log lines about them
 	asks     budget.Budget
 }
 
@@ -62,7 +62,7 @@ func NewHub(c HubConfig) *Hub {
 	return &Hub{config: c, running: background.New(maxBackground, c.Log), batches: background.New(maxBatches, c.Log)}
 }
 
-// Links are those of h to the Remotes of algorithms, of which some tell their levels.
+// Links are those of h to the Remotes of algorithms, of which some have a Level.
 func (h *Hub) Links(remotes map[string]stage.Remote, levels map[string]elsewhere.Level) map[string]*Link {
 	links := make(map[string]*Link, len(remotes))
 	for algorithm, remote := range remotes {

@@ -54,7 +54,7 @@ type Link struct {
 	remote stage.Remote
 	under  string // the algorithm under which remote is asked
 	host   services
-	level  elsewhere.Level // nil: the remote does not tell
+	level  elsewhere.Level // nil: the remote does not say
 }
 
 // line asks a Remote for the key of a Rate, and notes whether that answers.

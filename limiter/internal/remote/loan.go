@@ -52,7 +52,7 @@ func (a *asker) room(now stage.Instant, least float64) loan {
 }
 
 // hasGrant is what a host with a grant says that it can hold while it can borrow nothing:
-// more than nothing, and less than a token. So an owner that is new to the key hears of the
+// more than nothing, and less than a token. So an owner that is new to the key learns of the
 // grant with the first ask, and not only with the first report.
 const hasGrant = 1. / 1024
 

@@ -279,7 +279,7 @@ func (s *Stage) Cap(now stage.Instant, tokens float64) {
 	s.tokens.Cap(now, s.Terms().Rule, tokens)
 }
 
-// Level implements stage.Stage. It does not ask the remote: unless that tells its Level, the tokens
+// Level implements stage.Stage. It does not ask the remote: unless that has a Level, the tokens
 // are those that were left as of the last answer, and what has come in since.
 func (s *Stage) Level(now stage.Instant) stage.Level {
 	if s.failing.Holds() {

@@ -174,7 +174,7 @@ func (e *early) ranLow(now stage.Instant, s *Subject, ungranted bool) {
 }
 
 // slotsShort has s, which is slots, reported soon, unless that brought nothing
-// lately: then once it is time again, if a caller waits, and with the regular
+// recently: then once it is time again, if a caller waits, and with the regular
 // report after several reports in vain.
 func (e *early) slotsShort(now stage.Instant, s *Subject, waits bool) {
 	due := stage.Instant(s.pulse.askAt.Load())

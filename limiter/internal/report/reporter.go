@@ -81,7 +81,7 @@ func (r *Reporter) Due() stage.Instant { return stage.Instant(r.early.due.Load()
 // Wake receives when Due or the interval may have changed.
 func (r *Reporter) Wake() <-chan struct{} { return r.early.wake }
 
-// Reconfigured tells the Loop that the interval may have changed. Safe for
+// Reconfigured notifies the Loop that the interval may have changed. Safe for
 // concurrent use.
 func (r *Reporter) Reconfigured() { r.early.wakeLoop() }
 

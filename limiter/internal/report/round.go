@@ -18,7 +18,7 @@ type Round struct {
 	byAlgorithm map[string]*Batch
 	last        *Batch        // the one that was added to
 	answered    stage.Instant // until when answers may come
-	recent      time.Duration // Subjects that reported early so lately are left out
+	recent      time.Duration // Subjects that reported early within this time are left out
 	at          stage.Instant
 	early       bool
 }

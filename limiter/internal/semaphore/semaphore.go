@@ -28,7 +28,7 @@ const (
 // Free slots go to the ready waiters in their order. While one is ready, no
 // other caller gets slots, so small requests cannot starve a large one. A
 // waiter that needs more than size is set aside until size grows, because no
-// release can help it. When size shrinks, holders keep their slots, and nobody
+// release can help it. When size shrinks, holders keep their slots, and no caller
 // gets new ones until held is below size again.
 //
 // All methods are safe for concurrent use.

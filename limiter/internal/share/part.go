@@ -111,7 +111,7 @@ type Observer interface {
 	RanLow(now stage.Instant, waits bool)
 
 	// Demand is how much the host wants of the key by now, in cost/s; 0 if that is
-	// not known at once. unit is what its largest events cost lately, at least 1.
+	// not known at once. unit is what its largest recent events cost, at least 1.
 	Demand(now stage.Instant) (wants, unit float64)
 
 	// Settled returns the number of the newest report, and whether it was answered:
@@ -154,7 +154,7 @@ func (b *Base) Common() *Base { return b }
 // Asking implements Part: a Part decides by itself, unless it says otherwise.
 func (b *Base) Asking() bool { return false }
 
-// Charging implements Part: most owe their owners nothing but reports.
+// Charging implements Part: most charge their owners by reports alone.
 func (b *Base) Charging() bool { return false }
 
 // Key is the key that the Part is of.

@@ -24,7 +24,7 @@ import (
 
 // Rule is what the decisions about the keys of one rule cost, since the last
 // Flush. Refused, Waits and Charged are safe for concurrent use; the rest is guarded by
-// the lock of whoever flushes.
+// the lock of the caller that flushes.
 type Rule struct {
 	// Counts is what the buckets have counted.
 	Counts bucket.Usage
@@ -74,7 +74,7 @@ type Metrics struct {
 	Unmatched, BadGrants, Answered, Unanswered tally.Counter
 	RemoteFailures, Skipped, Dropped           tally.Counter
 
-	// Waits is how long callers are told to wait.
+	// Waits is how long callers are asked to wait.
 	Waits tally.Histogram
 
 	scope tally.Scope
