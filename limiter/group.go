@@ -16,12 +16,12 @@ import (
 // Even is the algorithm that divides a limit evenly, without any owner.
 const Even = "even"
 
-// Auto is the algorithm under which a key's owner says whether its hosts decide
-// by their grants or ask for each event. With a Remote for it, they ask when
-// its owner allows; without, their fallback decides meanwhile.
+// Auto is the default algorithm: a host decides by its grant, and asks the key's owner for what
+// the grant does not cover. Asking needs a Remote: see WithRemote. Without one, a host
+// without a grant decides by its fallback.
 const Auto = share.Auto
 
-// Measured is the demand to set that is not stated: it is measured again.
+// Measured ends a stated demand: after SetDemand(Measured), the host measures its demand again.
 const Measured = share.Measured
 
 // Group holds the limiters of one host. Keys come to life at their first use
