@@ -27,7 +27,7 @@ type Core struct {
 	registry *algorithm.Registry
 	settings atomic.Pointer[rules.Settings]
 	keys     *owned.Keys
-	number   uint32 // at random: who told callers what is left
+	number   uint32 // random: names the owner that answered callers
 	fence    fence.Fence
 	batches  batches.Memory
 }
@@ -73,7 +73,7 @@ func (c *Core) step(now time.Duration, host string, report *usage.Report, grants
 	return nil
 }
 
-// Moved tells that keys may have moved between owners at now: keys that are new
+// Moved says that keys may have moved between owners at now: keys that are new
 // here from now on may have leases out that this owner does not know of.
 func (c *Core) Moved(now time.Duration) { c.keys.Moved(now) }
 

@@ -57,7 +57,7 @@
 // algorithm gets no answer: it keeps its grant until its lease ends, and then falls
 // back. Its use and its grant count in the rule's account meanwhile. So in a
 // rollout all hosts together have at most the limit, and beside that what the
-// hosts that the new account has not heard of yet hold, for one interval. A
+// hosts that have not reported to the new account yet hold, for one interval. A
 // migration is two accounts, each of which keeps the limit.
 //
 // # Reports that overlap

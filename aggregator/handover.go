@@ -18,14 +18,14 @@ import (
 // handOverWithin bounds each call to the next owner of keys.
 const handOverWithin = 2 * time.Second
 
-// HandOver implements Lifecycle: what is left in buckets is told whenever keys
+// HandOver implements Lifecycle: what is left in buckets is sent whenever keys
 // move, and what hosts hold only when this host leaves, because else they
 // report it themselves.
 func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
 	var errs []error
 	if c.Leaving {
 		a.keys.Parent.Moved(c.Owns)
-		a.keys.Left.Store(true) // what it granted from now on, the next owners would not hear of
+		a.keys.Left.Store(true) // what it grants from now on, the next owners would not learn
 		claimant := claims.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
 		for _, part := range a.Handover(Now()) {
 			_, failed := claimant.Claim(ctx, part)
@@ -64,7 +64,7 @@ func (c *Core) HandoverBuckets(now time.Duration) []usage.Take {
 
 // Buckets returns what is left at now in the buckets of the keys that moved
 // holds for, as HandoverBuckets does. They go on deciding, for callers that have
-// not heard yet who owns the key now.
+// not learned yet who owns the key now.
 func (c *Core) Buckets(now time.Duration, moved func(key string) bool) []usage.Take {
 	return c.keys.Buckets(now, c.number, moved)
 }

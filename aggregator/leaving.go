@@ -22,7 +22,7 @@ func (a *Aggregator) stays() error {
 	return errLeft
 }
 
-// handed tells whether t of host may be served, and counts it if it hands a key over.
+// handed reports whether t of host may be served, and counts it if it hands a key over.
 func (c *Core) handed(now time.Duration, host string, t *usage.Take) bool {
 	if !t.Handed {
 		return true

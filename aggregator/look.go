@@ -81,8 +81,8 @@ func (c *Core) known(now time.Duration, algorithm string, k *owned.Key) Known {
 	out := Known{Algorithm: algorithm, Pooled: s.Pooled, Tokens: s.Tokens, Lent: s.Lent, Over: s.Over, Bound: s.Bound}
 	k.Account.Holdings(now, limit, func(h account.Holding) bool {
 		known := KnownHost{Name: c.keys.Hosts.Name(h.Host), Wants: h.Wants, Weight: h.Weight, Lent: h.Lent, Silent: -1, Lease: -1}
-		if h.Heard != 0 {
-			known.Silent = now - h.Heard
+		if h.LastReport != 0 {
+			known.Silent = now - h.LastReport
 		}
 		if h.Until != 0 {
 			known.Lease = max(h.Until-now, 0)

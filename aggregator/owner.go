@@ -19,14 +19,14 @@ import (
 )
 
 // Owner is what a host runs for the keys that it owns: it answers one type of
-// message about them, and is told what changes. An Aggregator is the Owner of
+// message about them, and is notified of changes. An Aggregator is the Owner of
 // the built-in messages. A service adds its own with headgate.WithPayload.
 type Owner interface {
 	rpc.Decider
 	Lifecycle
 }
 
-// Lifecycle is what an Owner is told. Its methods are safe for concurrent use:
+// Lifecycle notifies an Owner of changes. Its methods are safe for concurrent use:
 // one may be called while another runs, and while messages are answered. A
 // method that has nothing to do comes from NoLifecycle. A panic in one ends
 // nothing: it is logged. While Configure, RingMoved or Sweep runs, the same method is
@@ -39,7 +39,7 @@ type Lifecycle interface {
 	// RingMoved says that keys may have other owners from now on. HandOver follows.
 	RingMoved(c Cluster)
 
-	// HandOver tells the owners of keys that this host does not own any more
+	// HandOver sends the owners of keys that this host does not own any more
 	// what it knows about them. Its calls end with ctx. What new owners are not
 	// told, they have to learn from the hosts.
 	HandOver(ctx context.Context, c Cluster) error
@@ -56,7 +56,7 @@ type Cluster struct {
 	// Host is this host's name, and Self its address in the Placement.
 	Host, Self string
 
-	// Member tells whether a host, by its name, is one of the cluster. Others may not hand
+	// Member reports whether a host, by its name, is one of the cluster. Others may not hand
 	// keys over. Nil: everyone may. It is safe for concurrent use.
 	Member func(host string) bool
 
@@ -119,14 +119,14 @@ func (s served) Update(ctx context.Context, host string, payload *anypb.Any) (*a
 	return answer, err
 }
 
-// Configure tells all of limits.
+// Configure gives all of them the limits.
 func (o *Owners) Configure(limits *dynamicconfig.Snapshot) {
 	o.each("Configure", "keeps its old limits", func(one Owner) error { return one.Configure(limits) })
 }
 
-// RingMoved tells all that keys may have moved.
+// RingMoved notifies all that keys may have moved.
 func (o *Owners) RingMoved(c Cluster) {
-	o.each("RingMoved", "was not told of the ring", func(one Owner) error { one.RingMoved(c); return nil })
+	o.each("RingMoved", "was not notified of the ring", func(one Owner) error { one.RingMoved(c); return nil })
 }
 
 // Sweep has all forget what is too old.
@@ -135,7 +135,7 @@ func (o *Owners) Sweep(now time.Time) {
 }
 
 // each calls f for all. An Owner whose method does not return keeps the others waiting
-// once, for a second. It hears of the latest call when it returns.
+// once, for a second. It gets the latest call when it returns.
 func (o *Owners) each(method, failed string, f func(Owner) error) {
 	for i, one := range o.All {
 		o.guard.Latest(o.Log, guard.Method{Owner: one, Number: i, Name: method, Failed: failed, Level: slog.LevelError, Call: func() error { return f(one) }})

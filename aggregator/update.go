@@ -265,7 +265,7 @@ func (u *update) floored(g account.Grant, k *owned.Key, part float64) account.Gr
 
 // elsewhere takes in row i, whose key has this hash, if the key's rule has
 // another algorithm decide than the one that the host names: because the rules
-// have changed, and one of the two has not heard of it. The host keeps what it
+// have changed, and one of the two does not know it yet. The host keeps what it
 // has until its lease ends, and the rule's account counts it.
 func (u *update) elsewhere(i int, hash uint64) error {
 	text := u.usage.Keys[i]
@@ -282,7 +282,7 @@ func (u *update) elsewhere(i int, hash uint64) error {
 	case k == nil:
 		c, err := u.settings.Config(rule, name)
 		if err != nil {
-			return nil // nothing is shared by that name; or hosts that name it are told
+			return nil // nothing is shared by that name; or hosts that name it get an error
 		}
 		if k = u.core.keys.Make(u.now, sh, u.settings, c, name, hash, text); k == nil {
 			return nil

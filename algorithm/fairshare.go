@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// FairShare gives everyone what they want while there is enough. Else nobody
+// FairShare gives every host what it wants while there is enough. Else no host
 // gets more per client than another that wants more than it gets: parts are
 // max-min fair. It is as if water rose to the same level in all:
 //

@@ -82,7 +82,7 @@ func duration(value string) (time.Duration, error) {
 	return d, nil
 }
 
-// shown is what somebody wrote, quoted, and cut if it is long.
+// shown is what the file says, quoted, and cut if it is long.
 func shown(text string) string {
 	if runes := []rune(text); len(runes) > 40 {
 		text = string(runes[:40]) + "…"

@@ -43,7 +43,7 @@
 // # Hosts that come and go
 //
 // A [Ring] never changes, so lookups take no lock. A [Live] holds the current
-// one and follows [Members], which tell it of changes:
+// one and follows [Members], which notify it of changes:
 //
 //	live := ringpop.NewLive(0)
 //	go live.Run(ctx, members, func(old, new *ringpop.Ring) { … })

@@ -45,7 +45,7 @@ func NewClient(log *slog.Logger, now func() time.Duration, refused func()) *Clie
 }
 
 // Raise gives key, which is locked, a cluster above under rule; see Follow for shadow. What
-// its hosts want is not known before interval has passed, unless its account tells.
+// its hosts want is not known before interval has passed, unless its account knows.
 func (c *Client) Raise(now time.Duration, key Key, rule *dynamicconfig.Rule, shadow bool, interval time.Duration) *Lease {
 	l := &Lease{Key: key, rule: rule, shadow: shadow, askAt: now, keeps: now + interval}
 	c.mu.Lock()
@@ -132,8 +132,8 @@ func (c *Client) Hear(now time.Duration, asked *claims.Claims, leases *claims.Le
 			if leases != nil && (errs == nil || errs[i] == nil) {
 				answer = leases.Rows[i]
 			}
-			l.hear(now, asked.Rows[i].Keep, answer)
-			l.Heard(now)
+			l.apply(now, asked.Rows[i].Keep, answer)
+			l.Leased(now)
 		}
 		l.Lock.Unlock()
 	}

@@ -18,20 +18,20 @@ import (
 type Lease struct {
 	Key
 
-	rule   *dynamicconfig.Rule // nil: the key is gone, or has no cluster above any more
-	shadow bool                // another account of the key answers, and claims for both
-	given  bool                // the cluster above has leased an amount at least once
-	heard  bool                // the cluster above has answered, maybe without a lease: safe is known
-	amount float64             // leased, for the time before until
-	safe   float64             // what this cluster may use without a lease
-	until  time.Duration
-	fresh  time.Duration // as long as amount should be used without asking again
-	askAt  time.Duration
-	told   float64       // what the key's hosts wanted when it was last asked
-	early  time.Duration // not asked again before
-	asked  bool          // the answer is under way
-	since  time.Duration // when it was asked for
-	most   float64       // the most tokens that were asked for at once
+	rule     *dynamicconfig.Rule // nil: the key is gone, or has no cluster above any more
+	shadow   bool                // another account of the key answers, and claims for both
+	given    bool                // the cluster above has leased an amount at least once
+	answered bool                // the cluster above has answered, maybe without a lease: safe is known
+	amount   float64             // leased, for the time before until
+	safe     float64             // what this cluster may use without a lease
+	until    time.Duration
+	fresh    time.Duration // as long as amount should be used without asking again
+	askAt    time.Duration
+	claimed  float64       // what the key's hosts wanted when it was last asked
+	early    time.Duration // not asked again before
+	asked    bool          // the answer is under way
+	since    time.Duration // when it was asked for
+	most     float64       // the most tokens that were asked for at once
 
 	// Until keeps, the hosts of the key may not all have reported what they want, and
 	// claims only ask to keep what the hosts have. An account that is a Leaser says that
@@ -45,8 +45,8 @@ type Key struct {
 	Account account.Account
 	Lock    Locker // guards the key
 
-	// Heard is called with the lock held when another amount may be leased from now on.
-	Heard func(now time.Duration)
+	// Leased is called with the lock held when another amount may be leased from now on.
+	Leased func(now time.Duration)
 }
 
 // Locker locks a key for what happens at now. Lock returns now, or the time of what had
@@ -114,7 +114,7 @@ func (l *Lease) capacity(now time.Duration) float64 {
 	switch {
 	case now < l.until:
 		return l.amount
-	case l.heard:
+	case l.answered:
 		return l.safe
 	}
 	_, clients := account.Wanted(l.Account)
@@ -161,10 +161,10 @@ func (l *Lease) Stir(now time.Duration) {
 		return
 	}
 	wants, _ := account.Wanted(l.Account)
-	if wants < l.told && l.pooled() && l.told <= little*float64(l.rule.Limit) {
+	if wants < l.claimed && l.pooled() && l.claimed <= little*float64(l.rule.Limit) {
 		return
 	}
-	if math.Abs(wants-l.told) > stirring*max(wants, l.told) {
+	if math.Abs(wants-l.claimed) > stirring*max(wants, l.claimed) {
 		l.askAt = max(now, l.early)
 	}
 }
@@ -188,7 +188,7 @@ func (l *Lease) pooled() bool {
 func (l *Lease) wants() float64 {
 	wants, _ := account.Wanted(l.Account)
 	p, ok := l.Account.(account.Pooled)
-	least := l.told * 3 / 4
+	least := l.claimed * 3 / 4
 	if ok && p.Reached() == algorithm.ReachNever {
 		least = min(least, little*float64(l.rule.Limit))
 	}
@@ -209,7 +209,7 @@ func (l *Lease) due(now time.Duration) bool {
 // only asks to keep what they have.
 func (l *Lease) claim(now time.Duration, host string) claims.Claim {
 	l.asked, l.since = true, now
-	l.told = l.wants()
+	l.claimed = l.wants()
 	c := claims.Claim{Key: l.Text, Host: host, Headroom: true}
 	if now < l.until {
 		c.Has = l.amount
@@ -223,7 +223,7 @@ func (l *Lease) claim(now time.Duration, host string) claims.Claim {
 	}
 	for b := range l.Account.Demand {
 		if !leases {
-			b.Priority, b.Wants = l.rule.Priority, l.told
+			b.Priority, b.Wants = l.rule.Priority, l.claimed
 		}
 		if len(c.Bands) < rpc.MaxBands && b.Wants > 0 {
 			Bound(&b)
@@ -234,9 +234,9 @@ func (l *Lease) claim(now time.Duration, host string) claims.Claim {
 	return c
 }
 
-// hear puts the answer to a claim in force. Kept says that the claim only asked to keep
+// apply puts the answer to a claim in force. Kept says that the claim only asked to keep
 // what the hosts have.
-func (l *Lease) hear(now time.Duration, kept bool, answer claims.Lease) {
+func (l *Lease) apply(now time.Duration, kept bool, answer claims.Lease) {
 	since := now
 	if l.asked { // else another account of the key has asked, and decides
 		since = l.since
@@ -246,7 +246,7 @@ func (l *Lease) hear(now time.Duration, kept bool, answer claims.Lease) {
 		l.askAt = now + again
 		return
 	}
-	l.heard, l.safe = true, answer.Safe
+	l.answered, l.safe = true, answer.Safe
 	l.fresh = max(answer.Refresh, MinRefresh)
 	l.askAt, l.early = now+l.fresh, now+l.fresh/4
 	leaser, leases := l.Account.(account.Leaser)
@@ -257,7 +257,7 @@ func (l *Lease) hear(now time.Duration, kept bool, answer claims.Lease) {
 	switch nothing := answer.Amount == 0; {
 	case nothing && answer.Learning:
 		// Nothing was decided. What there is, is safe.
-	case nothing && !leases && !l.given && l.told == 0:
+	case nothing && !leases && !l.given && l.claimed == 0:
 		// Nothing was wanted, and so nothing was decided. Stir asks once something is.
 		l.early = now
 	case nothing && kept:

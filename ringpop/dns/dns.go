@@ -16,7 +16,7 @@
 //	                    which must not be 0
 //
 // The name is looked up again and again: Go's resolver does not say how long a record is
-// valid. A lookup that fails, or finds nobody, is logged, and the last list stays.
+// valid. A lookup that fails, or finds no host, is logged, and the last list stays.
 //
 // All hosts must see the same records, and each must be among them by the address
 // that its ring has for it: an IP address and a port.
@@ -117,7 +117,7 @@ func Is(target string) bool {
 	return strings.HasPrefix(target, "dns:") || strings.HasPrefix(target, "dns+srv:")
 }
 
-var errNobody = errors.New("it stands for nobody")
+var errNobody = errors.New("it names no host")
 
 // Lookup returns the addresses of the hosts now, sorted. None is an error.
 func (m *Members) Lookup(ctx context.Context) ([]string, error) {

@@ -195,7 +195,7 @@ const (
 	suspicion     = 3
 )
 
-// pushPull is how often each host tells another all that it knows.
+// pushPull is how often each host sends another all that it knows.
 var pushPull = 15 * time.Second // a variable for tests
 
 // memberlist is m's config as memberlist wants it.
@@ -267,21 +267,21 @@ func (m *Members) Missing() int { return m.board.Missing() }
 // Standings returns what this host knows of each member, sorted by address.
 func (m *Members) Standings() []ringpop.Standing { return m.board.Standings() }
 
-// Leave tells the other hosts that this one leaves: it is off their ring at
+// Leave notifies the other hosts that this one leaves: it is off their ring at
 // once, and off its own. It goes on to know them until Stop. Leave returns
-// when the others were told, or after a second. Without Start, Leave does nothing.
+// when the others were notified, or after a second. Without Start, Leave does nothing.
 func (m *Members) Leave() error {
 	if m.list == nil || m.leaving.Swap(true) {
 		return nil
 	}
 	m.board.Left(m.config.Host.Address)
 	if err := errors.Join(m.list.UpdateNode(time.Second/2), m.list.Leave(time.Second/2)); err != nil {
-		return fmt.Errorf("gossip: tell others that this host leaves: %w", err)
+		return fmt.Errorf("gossip: notify others that this host leaves: %w", err)
 	}
 	return nil
 }
 
-// Stop ends everything without telling anybody; see Leave. It returns
+// Stop ends everything and notifies no host; see Leave. It returns
 // when nothing of it runs any more. Without Start, Stop does nothing.
 func (m *Members) Stop() error {
 	if m.list == nil {
@@ -344,7 +344,7 @@ func (d *delegate) NotifyJoin(n *memberlist.Node) {
 // NotifyUpdate notes that a host says something else of itself.
 func (d *delegate) NotifyUpdate(n *memberlist.Node) { d.NotifyJoin(n) }
 
-// NotifyLeave notes that a host is gone. One that said so before is not told about twice.
+// NotifyLeave notes that a host is gone. One that said so before is not reported twice.
 func (d *delegate) NotifyLeave(n *memberlist.Node) {
 	(*Members)(d).note(n, false)
 	if said, err := decodeMeta(n.Meta); err == nil && said.Leaving || n.Name == d.config.Host.Address {

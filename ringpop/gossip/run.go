@@ -60,7 +60,7 @@ func (m *Members) joinFirst(ctx context.Context) error {
 }
 
 // rejoin asks seeds that are not members, until ctx ends. Seeds that hang are given up, and
-// asked again. While others may know this host at another address, it asks all seeds, and tells all
+// asked again. While others may know this host at another address, it asks all seeds, and notifies all
 // members where it is.
 func (m *Members) rejoin(ctx context.Context) {
 	if m.config.Seeds == nil {
@@ -93,7 +93,7 @@ func (m *Members) rejoin(ctx context.Context) {
 		_, _, err := m.join(within, unknown)
 		cancel()
 		if unknown && !m.leaving.Load() {
-			_ = m.list.UpdateNode(again) // an error says that not all have heard it yet
+			_ = m.list.UpdateNode(again) // an error says that not all have received it yet
 		}
 		switch {
 		case err == nil:

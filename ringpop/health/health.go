@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package health leaves hosts that do not answer out of a ring whose list
-// somebody else keeps: a fixed list, a file, or DNS.
+// others keep: a fixed list, a file, or DNS.
 //
 //	members := health.New(listed, health.Config{Self: address, Ping: ping})
 //	err := live.Run(ctx, members, nil)

@@ -16,7 +16,7 @@ import (
 type Members struct {
 	mu    sync.Mutex // protects the following
 	hosts []ringpop.Host
-	// next is closed when hosts is overtaken; nil while nobody waits.
+	// next is closed when hosts is overtaken; nil while no caller waits.
 	next chan struct{}
 }
 

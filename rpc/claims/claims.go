@@ -95,7 +95,7 @@ type Lease struct {
 	Learns time.Duration
 
 	// Safe is the amount that a host may use when its lease has ended and
-	// nobody answers; finite, ≥ 0.
+	// no decider answers; finite, ≥ 0.
 	Safe float64
 
 	// Algorithm names how the key's capacity is shared.

@@ -14,8 +14,8 @@ type Decision struct {
 	// Wait is how long the caller must wait before it acts; 0 unless OK.
 	Wait time.Duration
 
-	// RetryAfter is when as many tokens may be there, if nobody else takes
-	// them; 0 when OK, or when nobody knows.
+	// RetryAfter is when as many tokens may be there, if no other caller takes
+	// them; 0 when OK, or when it is not known.
 	RetryAfter time.Duration
 
 	// Policy is what the rule of the key says.

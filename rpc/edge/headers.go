@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// Bounds of what callers are told.
+// Bounds of what callers are answered.
 const (
 	// maxInteger is the largest number of a structured field (RFC 9651).
 	maxInteger = 999_999_999_999_999
 	// maxWindow is longer than the bucket of any rule takes to fill. A bucket that is
 	// slower is this host's part of a limit, and has no rate now.
 	maxWindow = 11 * 365 * 24 * time.Hour
-	// maxRetry is the longest that a caller is told to stay away.
+	// maxRetry is the longest that a caller is asked to stay away.
 	maxRetry = 24 * time.Hour
 	// spread is the most that a random part adds to a time to come again.
 	spread = 0.25
@@ -76,7 +76,7 @@ func whole(x float64) int64 {
 	return int64(min(x, maxInteger))
 }
 
-// Later is after how long to tell a caller to come again, who could at the
+// Later is after how long a caller is asked to come again, who could at the
 // earliest after d: a random part longer, at most a quarter, so that callers
 // do not come back together, and at most a day. random is in [0, 1). 0 and
 // less, which is not known, is 0.
@@ -93,5 +93,5 @@ func Seconds(d time.Duration) string {
 	return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10)
 }
 
-// Millis is d in milliseconds, rounded up, so that nobody comes too early.
+// Millis is d in milliseconds, rounded up, so that no caller comes too early.
 func Millis(d time.Duration) int64 { return int64((d + time.Millisecond - 1) / time.Millisecond) }

@@ -14,7 +14,7 @@
 //	var grants headgatepb.Grants
 //	err = answer.UnmarshalTo(&grants)
 //
-// Inside headgate nobody builds these messages by hand: usage.Columnar writes
+// Inside headgate no code builds these messages by hand: usage.Columnar writes
 // and reads the same bytes, and checks them. The package is for tests, tools
 // and transports.
 //

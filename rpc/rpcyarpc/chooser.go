@@ -102,7 +102,7 @@ func (c *Chooser) IsRunning() bool {
 
 // Keep closes the connections to all addresses but these, once the calls under way on
 // them have ended. An address that is asked for later is dialled again, for those
-// calls: whoever asks may not have heard yet that a host has left.
+// calls: the caller may not know yet that a host has left.
 func (c *Chooser) Keep(addresses []string) error {
 	keep := make(map[string]bool, len(addresses))
 	for _, address := range addresses {

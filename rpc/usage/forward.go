@@ -18,7 +18,7 @@ import (
 const DefaultForwardTimeout = time.Second
 
 // Forward answers a Report about any key by asking the keys' owners. It is the
-// Decider of an edge, whose callers need not know the ring. Owners are told the
+// Decider of an edge, whose callers need not know the ring. Owners get the
 // name of the caller, and answer by themselves, so that nothing is forwarded
 // twice; for that, the Fanout's Local must not be a Forward.
 //

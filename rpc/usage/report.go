@@ -36,7 +36,7 @@ type Report struct {
 	// demand follows from the counts.
 	Wants []float64
 
-	// Cost is the largest cost that was asked for at once lately, ≥ 0. A nil
+	// Cost is the largest cost that was recently asked for at once, ≥ 0. A nil
 	// column says nothing, as if all were 1.
 	Cost []float64
 

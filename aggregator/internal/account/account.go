@@ -42,7 +42,7 @@ type Account interface {
 	// for each. The owner of the key calls it when the key has no room for another host.
 	Trim(now time.Duration, gone func(host uint32))
 
-	// Hosts is how many hosts are known, and Knows tells whether host is.
+	// Hosts is how many hosts are known, and Knows reports whether host is.
 	Hosts() int
 	Knows(host uint32) bool
 
@@ -168,7 +168,7 @@ type Report struct {
 	// Wants is the host's demand in events/s.
 	Wants float64
 
-	// Cost is the largest cost that was asked for at once lately; ≥ 1.
+	// Cost is the largest cost that was recently asked for at once; ≥ 1.
 	Cost float64
 
 	// Has is the weight that the host now has; 0 if it has no valid grant.
@@ -185,14 +185,14 @@ type Report struct {
 	Waits bool
 
 	// Elsewhere says that another algorithm granted what the host has: the
-	// rules have changed, and one of the two has not heard of it. The host's
+	// rules have changed, and one of the two does not know it yet. The host's
 	// use and what it has count, and it gets nothing.
 	Elsewhere bool
 
 	// Overlaps is set by Report: an earlier report of this host covered a part
 	// of Elapsed. An answer was lost, a key is named twice in a report, or two
 	// hosts have one name. Each report counts with the part that is new, as
-	// far as that can be told.
+	// far as the owner knows.
 	Overlaps bool
 
 	// Keeps is set by Report: the host keeps what it has, whatever that is.

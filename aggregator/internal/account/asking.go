@@ -4,11 +4,11 @@ package account
 
 import "time"
 
-// Asking is how many tokens hosts ask for lately.
+// Asking is how many tokens hosts have recently asked for.
 type Asking struct {
 	tokens float64       // since
 	since  time.Duration // the last Look
-	rate   float64       // per second, lately
+	rate   float64       // per second, a recent average
 }
 
 // Idle is the demand, in tokens/s, below which nothing is wanted any more. Demand that has

@@ -107,7 +107,7 @@ func (k *Kept) Divide(now time.Duration, capacity float64) {
 var errEnds = errors.New("the weigher ended its goroutine")
 
 // Part is host's part of the capacity; false if the host was not there yet. A Weigh may
-// have made anything of it, which Valid tells.
+// have made anything of it; Valid reports whether it is one.
 func (k *Kept) Part(host uint32) (part float64, ok bool) {
 	part, ok = k.parts[host]
 	return part, ok

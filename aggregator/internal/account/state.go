@@ -37,9 +37,9 @@ type Holding struct {
 	// that it has as a rate or an amount, and Lent the tokens that it has beside that.
 	Wants, Weight, Lent float64
 
-	// Heard is when the host reported last, and Until when its lease ends; 0 if the
+	// LastReport is when the host reported last, and Until when its lease ends; 0 if the
 	// account does not keep that.
-	Heard, Until time.Duration
+	LastReport, Until time.Duration
 }
 
 // Meter is a perfect bucket of a key, for accounts without a pool: it measures by how much

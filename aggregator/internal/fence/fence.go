@@ -19,7 +19,7 @@ const (
 	maxFormer = 8
 )
 
-// Fence lets the members of the ring hand keys over, and those who were members lately.
+// Fence lets the members of the ring hand keys over, and those who were members recently.
 // The zero Fence knows no ring, and lets everyone. It is safe for concurrent use.
 type Fence struct {
 	rings atomic.Pointer[[]epoch] // the latest first; what it points to does not change
@@ -61,7 +61,7 @@ func (f *Fence) known() []epoch {
 	return nil
 }
 
-// Admits tells whether host may hand keys over at now.
+// Admits reports whether host may hand keys over at now.
 func (f *Fence) Admits(now time.Duration, host string) bool {
 	rings := f.known()
 	for i, e := range rings {

@@ -53,7 +53,7 @@ func (g *Guard) Latest(log *slog.Logger, m Method) {
 	one, _ := g.turns.LoadOrStore(turnOf{m.Number, m.Name}, new(turn))
 	done := one.(*turn).begin(func() { //nolint:errcheck // nothing else is stored
 		hangs := time.AfterFunc(hangsAfter, func() {
-			log.Error("an owner of keys does not return; it is told of nothing more of that kind until it does", "type", fmt.Sprintf("%T", m.Owner), "method", m.Name)
+			log.Error("an owner of keys does not return; it gets no more calls of that kind until it does", "type", fmt.Sprintf("%T", m.Owner), "method", m.Name)
 		})
 		defer hangs.Stop()
 		g.call(log, m)

@@ -53,7 +53,7 @@ func (k *Key) Follow(now time.Duration, s *rules.Settings, named string) {
 	k.Count(1)
 	k.Above = k.Above.Follow(k.Rule, s.Shadows(k.Rule, named))
 	c, err := s.Config(k.Rule, named)
-	if err != nil { // it goes on as it was, at the interval that hosts have now; new keys' reports are told
+	if err != nil { // it goes on as it was, at the interval that hosts have now; new keys' reports get the error
 		c = &account.Config{Settings: &s.Accounts}
 	}
 	k.Account.Configure(now, c)
@@ -209,9 +209,9 @@ func (k *Key) left(now time.Duration) (row usage.Take, ok bool) {
 	return row, !full || p.Hosts() > 0
 }
 
-// heard has the pool of k fill by what the cluster above leases from now on: an ask that comes
+// filled has the pool of k fill by what the cluster above leases from now on: an ask that comes
 // next would count the time until then by what it leased before.
-func (k *Key) heard(now time.Duration) {
+func (k *Key) filled(now time.Duration) {
 	if p, ok := k.pool(); ok && k.Rule != nil {
 		p.Left(now, k.Limit(k.Part(now)))
 	}

@@ -27,12 +27,12 @@ type Keys struct {
 	NoRoom   func() // is called for each key or host that there is no room for
 
 	// Began is called for each key that is new here, unless its earlier owner hands it
-	// over. Lost says that somebody holds a grant or a lease of it, or knows that its
+	// over. Lost says that a host holds a grant or a lease of it, or knows that its
 	// bucket is not full: there was an earlier owner.
 	Began func(lost bool)
 
 	// Left is set once the keys are handed over. They are not decided here any more: the
-	// next owner would not hear of it. Only what is done under a shard's lock may rely on it.
+	// next owner would not learn of it. Only what is done under a shard's lock may rely on it.
 	Left atomic.Bool
 
 	moved atomic.Int64 // when keys last moved between owners
@@ -73,7 +73,7 @@ func (ks *Keys) Find(now time.Duration, sh *Shard, s *rules.Settings, named stri
 // algorithm called named; nil if there is no room.
 func (ks *Keys) Make(now time.Duration, sh *Shard, s *rules.Settings, c *account.Config, named string, hash uint64, text string) *Key {
 	moved := time.Duration(ks.moved.Load())
-	if !ks.Parent.Owns(text) { // hosts have heard of a ring that this host has not heard of
+	if !ks.Parent.Owns(text) { // hosts know a ring that this host does not know yet
 		moved = now
 	}
 	kept := ks.Accounts[c.Algorithm.Account](now, moved, c)
@@ -146,7 +146,7 @@ func (ks *Keys) arrive(now time.Duration, sh *Shard, s *rules.Settings, named st
 // it has none any more, Key.Adopt takes it away.
 func (ks *Keys) raise(now time.Duration, sh *Shard, b *Map, k *Key) {
 	if k.Rule != nil && k.Rule.Parent && k.Above == nil {
-		k.Above = ks.Parent.Raise(now, parent.Key{Text: k.text, Account: k.Account, Lock: sh, Heard: k.heard}, k.Rule, k.Settings.Shadows(k.Rule, b.Algorithm()), k.Settings.Accounts.Interval)
+		k.Above = ks.Parent.Raise(now, parent.Key{Text: k.text, Account: k.Account, Lock: sh, Leased: k.filled}, k.Rule, k.Settings.Shadows(k.Rule, b.Algorithm()), k.Settings.Accounts.Interval)
 	}
 }
 

@@ -148,7 +148,7 @@ func (s *Settings) Alike(named, other string) bool {
 }
 
 // Taken is the rule that says from what to take one by one for the key called text, and
-// the name of that: another than named if the host that asks has not heard of the rule.
+// the name of that: another than named if the host that asks does not know the rule yet.
 func (s *Settings) Taken(text, named string) (rule *dynamicconfig.Rule, name string, ok bool) {
 	rule, instead := s.Match(text, named)
 	if rule == nil {

@@ -4,7 +4,7 @@
 //
 //	text ─ hash ─▶ shard, under a lock ─▶ map, of one algorithm ─▶ key
 //
-// A report of many keys is taken shard by shard, and Visit tells its Visitor where keys
+// A report of many keys is taken shard by shard, and Visit shows its Visitor where keys
 // most likely are before it takes the first, so that the memory behind many can be
 // read at once. The package knows nothing of what a key is.
 package table

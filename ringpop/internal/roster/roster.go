@@ -154,7 +154,7 @@ func (r *Roster) View(now time.Time) View {
 		}
 	}
 	if self := r.members[r.self]; len(v.Hosts) == 0 && self != nil && !self.observer {
-		v.Hosts = append(v.Hosts, self.host) // it leaves, and nobody is there to take over
+		v.Hosts = append(v.Hosts, self.host) // it leaves, and no host is there to take over
 	}
 	slices.SortFunc(v.Hosts, func(a, b ringpop.Host) int { return strings.Compare(a.Address, b.Address) })
 	return v
@@ -168,9 +168,9 @@ func (r *Roster) held(m *member, now time.Time) time.Time {
 	return r.damping.Until(m.losses, now)
 }
 
-// missing returns the deciders that were lost at once, the last of them lately, if they are
+// missing returns the deciders that were lost at once, the last of them recently, if they are
 // two or more, and more than those that are there. A smaller number has more likely died,
-// and others take over their keys. kept says that nobody is left to take over.
+// and others take over their keys. kept says that no host is left to take over.
 func (r *Roster) missing() (lost []string, kept bool) {
 	reached := 0
 	for address, m := range r.members {

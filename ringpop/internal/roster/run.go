@@ -12,7 +12,7 @@ import (
 	"github.com/headgate/headgate/ringpop"
 )
 
-// Board is a Roster for concurrent use, which tells those who watch it of
+// Board is a Roster for concurrent use, which notifies its watchers of
 // changes, and logs them. Use NewBoard.
 type Board struct {
 	log *slog.Logger
@@ -20,7 +20,7 @@ type Board struct {
 	mu      sync.Mutex // protects the following
 	roster  *Roster
 	ready   bool
-	next    chan struct{} // closed when the roster changes; nil while nobody waits
+	next    chan struct{} // closed when the roster changes; nil while no caller waits
 	split   bool          // the last View had missing members
 	missing int           // of the last View, and not on the ring
 	beside  int           // missing members that the roster does not know
@@ -153,7 +153,7 @@ func (b *Board) view() (View, bool, <-chan struct{}) {
 		b.log.Error("this host lost more deciders at once than it reaches, and may be on the smaller side of a split: owners on this side grant a part of each limit; check this host's network",
 			"lost", v.Missing)
 	case before && !b.split:
-		b.log.Info("this host reaches most deciders again, or is told that they are gone")
+		b.log.Info("this host reaches most deciders again, or learned that they are gone")
 	}
 	if v.Kept {
 		v.Missing = 0

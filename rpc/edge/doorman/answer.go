@@ -18,7 +18,7 @@ const (
 // answer is the lease on the wire, and the safe capacity of one client if there is
 // one; the lease is for so many clients. The lease counts from now, when the claim
 // was sent: it ends no later than the owner believes, by the clock of this host. Only
-// a lease that ends within the current second is told to end with the second, because
+// a lease that ends within the current second is said to end with the second, because
 // it would otherwise end before it begins.
 func answer(l *claims.Lease, clients float64, now time.Time) (*doormanpb.Lease, *float64) {
 	lasts, refresh := times(l)
@@ -45,7 +45,7 @@ func times(l *claims.Lease) (lasts, refresh time.Duration) {
 // seconds rounds down, but not below one.
 func seconds(d time.Duration) int64 { return max(int64(d/time.Second), 1) }
 
-// algorithmOf tells a server downstream how to share what it got. Its leases
+// algorithmOf instructs a server downstream how to share what it got. Its leases
 // end before its own does, even if it refreshes that one at the last moment;
 // and each level up to the clients refreshes twice as often.
 func algorithmOf(l *claims.Lease) *doormanpb.Algorithm {
@@ -55,7 +55,7 @@ func algorithmOf(l *claims.Lease) *doormanpb.Algorithm {
 		LeaseLength:     new(seconds(lasts - refresh)),
 		RefreshInterval: new(seconds(refresh / 2)),
 	}
-	if l.Refused == "" { // who was refused was not told
+	if l.Refused == "" { // a refused client received none
 		a.LearningModeDuration = new(int64(l.Learns / time.Second))
 	}
 	return a

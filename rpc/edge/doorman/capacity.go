@@ -61,7 +61,7 @@ func (s *Server) GetServerCapacity(ctx context.Context, r *doormanpb.GetServerCa
 }
 
 // clientsOf is for how many clients a server downstream asks. It gives each of them
-// the safe capacity that it is told.
+// the safe capacity that it is sent.
 func clientsOf(wants []*doormanpb.PriorityBandAggregate) (clients float64) {
 	for _, w := range wants {
 		clients += float64(max(w.GetNumClients(), 0))

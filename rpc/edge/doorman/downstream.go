@@ -13,7 +13,7 @@ import (
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
 
-// heldFor is how long a claim's Has is told to last: claims do not say, but it
+// heldFor is how long a claim's Has is said to last: claims do not say, but it
 // is there now. Servers ask only whether it has ended.
 const heldFor = 10 * time.Second
 

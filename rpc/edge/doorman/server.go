@@ -42,7 +42,7 @@ type ServerOptions struct {
 
 	// Identify, when not nil, says who calls, by what the transport knows of
 	// it: grpc's peer.FromContext(ctx) has the certificate. Ids count within
-	// that identity, so that nobody can release or spend what is another's.
+	// that identity, so that no client can release or spend what is another's.
 	// False: the caller has none.
 	Identify func(ctx context.Context) (identity string, ok bool)
 
@@ -54,7 +54,7 @@ type ServerOptions struct {
 	// Default nowhere.
 	Log *slog.Logger
 
-	// Now is the clock that leases on the wire are told by; default time.Now.
+	// Now is the clock that leases on the wire are dated by; default time.Now.
 	Now func() time.Time
 }
 

@@ -32,7 +32,7 @@ type UpstreamOptions struct {
 	// TLS, when not nil, encrypts.
 	TLS *tls.Config
 
-	// Now is the clock that leases on the wire are told by; default time.Now.
+	// Now is the clock that leases on the wire are dated by; default time.Now.
 	// It must not be ahead of the server's by as much as leases last.
 	Now func() time.Time
 }
@@ -207,7 +207,7 @@ func (u *Upstream) part(ctx context.Context, asked *claims.Claims, rows []int, l
 			errs[row] = inResource(c.Key, err)
 			continue
 		}
-		// Who has nothing to keep and gets nothing heard no decision.
+		// A client that has nothing to keep and gets nothing received no decision.
 		lease.Learning = c.Keep && lease.Amount == 0
 		leases.Rows[row] = lease
 	}

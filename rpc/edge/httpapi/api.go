@@ -40,7 +40,7 @@ type Engine interface {
 	// DecideAll decides about asks, and returns a Decision for each, in their order.
 	DecideAll(ctx context.Context, asks []edge.Ask) []edge.Decision
 
-	// Look tells about key's bucket, and changes nothing. It returns false if
+	// Look describes key's bucket, and changes nothing. It returns false if
 	// nothing limits the key, or nothing of it is allowed because no rule matches it.
 	Look(key string) (edge.Bucket, bool)
 }
@@ -143,7 +143,7 @@ func New(engine Engine, o Options) *API {
 // NewServer returns an http.Server of handler with bounds on what slow and
 // hostile clients can hold: 5s for a request's header, of at most 16 kB, 10s
 // for all of it, 10s more for the answer, and 2m between requests. A connection of HTTP/2
-// has at most 100 requests at once, and 128 kB of bodies that nobody has read.
+// has at most 100 requests at once, and 128 kB of bodies that are not read yet.
 func NewServer(handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,

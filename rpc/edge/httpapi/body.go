@@ -241,7 +241,7 @@ func fieldsOf(t reflect.Type) (names []string) {
 }
 
 // check says what is wrong with the shape of q. What is wrong with one key or
-// cost is told as its decision.
+// cost is answered as its decision.
 func (q *asks) check() error {
 	if q.Requests == nil {
 		if q.AllOrNothing != nil {

@@ -20,7 +20,7 @@ type reservations struct {
 	since      time.Time      // of young
 }
 
-// add remembers held, and returns its name, which nobody can guess.
+// add remembers held, and returns its name, which no caller can guess.
 func (r *reservations) add(now time.Time, held any) string {
 	id := rand.Text()
 	r.mu.Lock()

@@ -115,7 +115,7 @@ func (s *responder) text(w http.ResponseWriter, status int, text string) {
 	s.send(w, status, "text/plain; charset=utf-8", []byte(text))
 }
 
-// send writes a whole answer. Who left early does not hear it.
+// send writes a whole answer. A client that left early does not get it.
 func (s *responder) send(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	if contentType == "application/json" {
@@ -130,5 +130,5 @@ func (s *responder) send(w http.ResponseWriter, status int, contentType string, 
 	_, _ = w.Write(body)
 }
 
-// Fields that are the same each time. Nobody changes what they hold.
+// Fields that are the same each time. They are never changed.
 var noStore, noSniff, asJSON = []string{"no-store"}, []string{"nosniff"}, []string{"application/json"}

@@ -99,7 +99,7 @@ func NewClient(conn grpc.ClientConnInterface, fallback edge.Engine, o ClientOpti
 }
 
 // Decide implements edge.Engine. The key is `namespace:bucket`. The Decision has no
-// Limit, Burst, Left or RetryAfter: the protocol does not tell. A cost of 0 is granted
+// Limit, Burst, Left or RetryAfter: the protocol does not say. A cost of 0 is granted
 // and not asked for, as the protocol has no such question. It cannot give back or
 // charge either: what the server granted to a Hold stays taken, and a Charge has Failed.
 func (c *Client) Decide(ctx context.Context, a edge.Ask) edge.Decision {

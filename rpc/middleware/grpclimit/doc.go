@@ -9,7 +9,7 @@
 //
 // The key of a call is built by a template: package keys says how. A call over
 // its limit is an error of code ResourceExhausted; the trailer
-// grpc-retry-pushback-ms tells gRPC's own retries when to come again. With
+// grpc-retry-pushback-ms says to gRPC's own retries when to come again. With
 // MaxWait, it waits for its turn first. A stream counts when it begins.
 //
 // A client that has no limits of its own asks a server of them for each call:

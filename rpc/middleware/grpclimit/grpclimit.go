@@ -29,7 +29,7 @@ type Options struct {
 	// may have less. Default 0: what is over the limit is refused at once.
 	MaxWait time.Duration
 
-	// User says who calls, for {user}; default nobody.
+	// User says who calls, for {user}; default none.
 	User func(ctx context.Context) string
 
 	// Cost says what a call costs, in tokens, by its method and request,
@@ -112,7 +112,7 @@ func (l *Limit) serve(ctx context.Context, method string, request any, trailer f
 	return refused(d.Reason)
 }
 
-// pushBack tells gRPC's own retries when to come again.
+// pushBack says to gRPC's own retries when to come again.
 func pushBack(trailer func(metadata.MD), millis int64) {
 	trailer(metadata.Pairs("grpc-retry-pushback-ms", strconv.FormatInt(millis, 10)))
 }

@@ -44,7 +44,7 @@ type Options struct {
 	// MaxWait is the longest wait of Queue; default DefaultMaxWait.
 	MaxWait time.Duration
 
-	// User says who calls, for {user}; default nobody.
+	// User says who calls, for {user}; default none.
 	User func(*http.Request) string
 
 	// Cost says what a request costs, in tokens; default 1. 0 is free.

@@ -52,7 +52,7 @@ func (s *source) Attribute(name, arg string) string {
 
 // address is that of who calls: the connection's, or, if that is a trusted
 // proxy's, the last in X-Forwarded-For that is none. Those before it are only
-// what somebody says.
+// what a client says.
 func (s *source) address() string {
 	text := s.r.RemoteAddr
 	at, err := parseAddress(text)

@@ -29,7 +29,7 @@ const (
 type Source interface {
 	// Attribute is the value of an attribute; empty if it has none. name is
 	// what is between the braces, but `ip` for all of {ip/…}; arg is what
-	// follows its colon. Templates only ask for what Parse was told of.
+	// follows its colon. Templates only ask for what was given to Parse.
 	Attribute(name, arg string) string
 }
 

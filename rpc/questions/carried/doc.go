@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package carried asks hosts that nobody can call, because they listen nowhere: a question
+// Package carried asks hosts that no host can call, because they listen nowhere: a question
 // travels with the grants that answer a report, and the answer with a later report.
 //
 //	program ── Usage ─────────────▶ edge     a Board with an open question about a key

@@ -104,7 +104,7 @@ func (f *Forward) take(ctx context.Context, rows []usage.Take, took []usage.Took
 		rows[i].More, rows[i].Wants = 0, 0       // what is lent is the reporting host's
 		rows[i].Handed, rows[i].Rates = false, 0 // programs own no keys
 		f.bound(&rows[i])
-		t.told.learn(now, &rows[i])
+		t.answers.learn(now, &rows[i])
 		switch {
 		case t.Local != nil && t.Placement.Owner(rows[i].Key) == t.Self:
 			one(i, 0) // no other host is asked
@@ -165,11 +165,11 @@ func (f *Forward) by(rows []usage.Take, took []usage.Took) uint32 {
 		if !took[i].Decided {
 			continue
 		}
-		switch told := f.Taker.told.by(accountOf(&rows[i])); {
-		case told == 0, by != 0 && told != by:
+		switch last := f.Taker.answers.by(accountOf(&rows[i])); {
+		case last == 0, by != 0 && last != by:
 			return f.own()
 		default:
-			by = told
+			by = last
 		}
 	}
 	if by == 0 {
@@ -189,7 +189,7 @@ func (f *Forward) undo(rows []usage.Take) {
 }
 
 // learn notes the last answer that take's caller got, if there is no other one.
-func (k *toldKeys) learn(now time.Duration, take *usage.Take) {
+func (k *lastAnswers) learn(now time.Duration, take *usage.Take) {
 	if take.By == 0 {
 		return
 	}
@@ -197,12 +197,12 @@ func (k *toldKeys) learn(now time.Duration, take *usage.Take) {
 	defer p.mu.Unlock()
 
 	if t := p.find(h); t.by == 0 {
-		p.put(h, told{take.Told, now - take.Ago, take.By, t.failed})
+		p.put(h, lastAnswer{take.Told, now - take.Ago, take.By, t.failed})
 	}
 }
 
 // by is the number of the owner that answered last, or 0 if it is not known.
-func (k *toldKeys) by(of account) uint32 {
+func (k *lastAnswers) by(of account) uint32 {
 	p, h := k.part(of)
 	defer p.mu.Unlock()
 

@@ -43,7 +43,7 @@ type takeQueue struct {
 	queue     []*waiting
 	next      uint64        // number of the next batch
 	underWay  []uint64      // batches
-	withdrawn []uint64      // batches without an answer, which the owner was not told to undo yet
+	withdrawn []uint64      // batches without an answer, which the owner was not asked to undo yet
 	undoing   bool          // a call of its own will withdraw them, if no other does before
 	failedAt  time.Duration // end of the last call without an answer
 	answered  time.Duration
@@ -230,7 +230,7 @@ func (q *takeQueue) call(ctx context.Context, t *Taker, b *takeBatch, self *wait
 	for i, w := range b.waiters {
 		b.takes.Rows = append(b.takes.Rows, w.take)
 		if i == 0 || accountOf(&w.take) != accountOf(&b.waiters[i-1].take) {
-			t.told.fill(b.began, &b.takes.Rows[i])
+			t.answers.fill(b.began, &b.takes.Rows[i])
 		}
 	}
 	err := t.ask(ctx, "take tokens of", q.queueID, b.takes.Payload(), len(b.takes.Rows), &b.taken)
@@ -239,7 +239,7 @@ func (q *takeQueue) call(ctx context.Context, t *Taker, b *takeBatch, self *wait
 	now := t.now()
 	for i := range b.takes.Rows {
 		if of := accountOf(&b.takes.Rows[i]); err == nil && (i == len(b.takes.Rows)-1 || of != accountOf(&b.takes.Rows[i+1])) {
-			t.told.hear(now, of, b.taken.Rows[i], b.taken.By)
+			t.answers.record(now, of, b.taken.Rows[i], b.taken.By)
 		}
 	}
 	for i, w := range b.waiters {
@@ -310,7 +310,7 @@ func (q *takeQueue) forget(t *Taker) (next uint64, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
-	told := len(q.withdrawn) == 0 || now-q.failedAt > underWayFor
-	q.forgotten = len(q.queue) == 0 && len(q.underWay) == 0 && told
+	settled := len(q.withdrawn) == 0 || now-q.failedAt > underWayFor
+	q.forgotten = len(q.queue) == 0 && len(q.underWay) == 0 && settled
 	return q.next, q.forgotten
 }

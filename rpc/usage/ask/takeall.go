@@ -11,7 +11,7 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// unhurried is how long a call of TakeAll may take at least. Nobody waits for its answer,
+// unhurried is how long a call of TakeAll may take at least. No caller waits for its answer,
 // and a large call takes an owner longer than one event does.
 const unhurried = 250 * time.Millisecond
 
@@ -41,7 +41,7 @@ func (t *Taker) TakeAll(ctx context.Context, takes []usage.Take, timeout time.Du
 	}
 	timeout = max(t.orDefault(timeout), unhurried)
 	ask := func(i int) ([]waiting, error) { return t.takeParts(ctx, takes, rows, byOwner[owners[i]], timeout), nil }
-	hear := func(i int, answers []waiting, _ error) {
+	record := func(i int, answers []waiting, _ error) {
 		for _, p := range byOwner[owners[i]] {
 			for _, row := range p.Rows {
 				w := &answers[0]
@@ -52,12 +52,12 @@ func (t *Taker) TakeAll(ctx context.Context, takes []usage.Take, timeout time.Du
 		}
 	}
 	if t.simulation == nil {
-		fan.Each(len(owners), 0, ask, hear)
+		fan.Each(len(owners), 0, ask, record)
 		return
 	}
 	for i := range owners {
 		answers, err := ask(i)
-		hear(i, answers, err)
+		record(i, answers, err)
 	}
 }
 

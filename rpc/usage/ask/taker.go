@@ -25,7 +25,7 @@ var (
 	ErrBusy = errors.New("rpc: too many takes wait for this owner")
 	// ErrSilent is that the owner did not answer several times. The Taker asks it
 	// again only now and then.
-	ErrSilent = errors.New("rpc: this owner has not answered lately")
+	ErrSilent = errors.New("rpc: this owner has not answered recently")
 	// ErrUndecided is that the owner has no bucket for the key: no such rule,
 	// no room, or it is about to leave.
 	ErrUndecided = errors.New("rpc: the owner of this key does not decide it")
@@ -111,7 +111,7 @@ type Taker struct {
 	own     atomic.Uint64
 	undoing undoing
 	queues  queues
-	told    toldKeys
+	answers lastAnswers
 	waiting sync.Pool
 
 	simulation Simulation // nil: of a service
@@ -148,7 +148,7 @@ func (t *Taker) within(ctx context.Context, take usage.Take, timeout time.Durati
 
 // fillSpent says of tokens that are spent already how they were.
 func (t *Taker) fillSpent(take *usage.Take) {
-	if take.Spent == usage.SpentBeyond && t.told.failed(accountOf(take)) {
+	if take.Spent == usage.SpentBeyond && t.answers.failed(accountOf(take)) {
 		take.Spent = usage.SpentApart
 	}
 }
@@ -161,9 +161,9 @@ func (t *Taker) ended(take *usage.Take, took usage.Took, err error, waits bool) 
 	}
 	switch {
 	case err == nil && take.Spent == usage.SpentApart:
-		t.told.settles(accountOf(take))
+		t.answers.settles(accountOf(take))
 	case err != nil && take.Spent == usage.SpentNot && waits:
-		t.told.fails(accountOf(take))
+		t.answers.fails(accountOf(take))
 	}
 	if err != nil {
 		took = usage.Took{}
@@ -180,9 +180,9 @@ func (t *Taker) take(ctx context.Context, take usage.Take, timeout time.Duration
 		return t.leaveable(ctx, take, queueID{owner, t.orDefault(timeout)})
 	}
 	defer rpc.Recovered(&err)
-	t.told.fill(t.now(), &take)
+	t.answers.fill(t.now(), &take)
 	took, by := t.Local.TakeHere(t.Host, take)
-	t.told.hear(t.now(), accountOf(&take), took, by)
+	t.answers.record(t.now(), accountOf(&take), took, by)
 	return took, nil
 }
 

@@ -23,7 +23,7 @@ func (a *Account) Holdings(_ time.Duration, limit algorithm.Limit, yield func(ac
 	all := a.ledger.sum.demand()
 	for i, r := range a.ledger.rows.All {
 		own := a.ledger.demand(i, a.settings.Stages)
-		h := account.Holding{Host: a.ledger.rows.Host(i), Wants: own.Total(), Heard: r.last}
+		h := account.Holding{Host: a.ledger.rows.Host(i), Wants: own.Total(), LastReport: r.last}
 		if a.kept != nil {
 			h.Weight, _ = a.kept.Part(h.Host)
 		} else {

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 )
 
-// maxBands is how many bands an account tells apart at a time. Hosts whose
+// maxBands is how many bands an account keeps apart at a time. Hosts whose
 // priority is none of so many join the nearest; of two, the lower.
 const maxBands = 16
 

@@ -295,7 +295,7 @@ func (l *Leases) forget(i int32) {
 // Hosts is how many hosts are known.
 func (l *Leases) Hosts() int { return l.rows.Len() }
 
-// Knows tells whether host is known.
+// Knows reports whether host is known.
 func (l *Leases) Knows(host uint32) bool { return l.rows.Find(host) != rowset.None }
 
 // Until is when the lease of host ends; 0 if it holds none.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package learned serves takes from the bucket of a key whose owner may be new: it learns what
-// there is from what callers were told elsewhere. It knows no hosts, and not where the bucket
+// there is from what other owners answered callers. It knows no hosts, and not where the bucket
 // comes from.
 package learned
 
@@ -16,10 +16,10 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// State is what an owner keeps to learn from what callers were told elsewhere.
+// State is what an owner keeps to learn from what other owners answered callers.
 //
 // An owner that is new to a key does not know what is left. Every caller says
-// what it was told last and when, by whichever owner: since then the bucket can
+// the last answer that it got and when, from whichever owner: since then the bucket can
 // have gained no more than time fills in. So each report is a bound from above,
 // and the bucket is lowered to the least of them, whenever they come. What was
 // taken here after a report was made comes off its bound; for that, all that
@@ -49,7 +49,7 @@ func (s *State) learn(now time.Duration, b *exactbucket.Bucket, t *usage.Take, f
 	}
 }
 
-// toldLeast is the lowest level that a caller is believed to have been told of: the deepest
+// toldLeast is the lowest level that a caller is believed to have been answered: the deepest
 // debt. The owner before may have one that is deeper: if the rule has no max_wait and no
 // max_debt, events wait for as long as their callers like.
 func toldLeast(t *usage.Take, rule *dynamicconfig.Rule, limit algorithm.Limit) float64 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package past keeps which limits and intervals a key had until lately. Accounts have parts
+// Package past keeps which limits and intervals a key had until recently. Accounts have parts
 // of the limit in their rows, so that a change of the limit touches no row; a host's next
 // report asks a Past what its part was worth since its last one. The package knows time and
 // limits, and nothing of hosts.
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Past is that of one key. A nil Past is that of a key of which nothing has changed lately.
+// Past is that of one key. A nil Past is that of a key of which nothing has changed recently.
 type Past struct {
 	limits []ended       // the oldest first; at most most
 	slow   time.Duration // until then hosts may report after an earlier, longer interval

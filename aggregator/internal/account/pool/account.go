@@ -189,11 +189,11 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	k.advance(now, limit)
 	if r.Elsewhere {
 		k.bound(limit, before)
-		k.hear(now, limit, host, r, false)
+		k.observe(now, limit, host, r, false)
 		return account.Grant{}, false
 	}
 	row, saved := k.receive(now, limit, host, r)
-	row.heard = true
+	row.current = true
 	k.bound(limit, before)
 	if k.terms != nil && k.terms.Parent {
 		k.boundBelow(limit)
@@ -297,7 +297,7 @@ func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r 
 		starter := float64(row.starter())
 		left = upper(float64(row.lent)-r.Allowed, -upper(k.ungranted(now, limit, r), lower(r.Allowed, starter)))
 		// Events use no more than the grant had, and a little that the host has saved up.
-		// What is more than that was charged, and is owed.
+		// What is more than that was charged, and is debt.
 		more := r.Allowed - float64(row.lent) - starter - lower(r.Has, 1)*passed
 		if r.Has > 0 && more > algorithm.Keep {
 			left -= more

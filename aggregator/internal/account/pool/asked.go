@@ -52,7 +52,7 @@ type asked struct {
 	settled float64          // the pool when it was last the bucket
 	rule    exactbucket.Rule // as of the last report or take
 	always  bool             // hosts ask for each event
-	moved   bool             // the key had another owner lately
+	moved   bool             // the key had another owner recently
 	handed  bool             // which handed it over
 	out     float64          // the part of the limit that hosts held as rates then
 
@@ -65,7 +65,7 @@ type asked struct {
 
 	// Takes alone need the rest.
 
-	bucket  exactbucket.Bucket // the pool, while somebody takes from it
+	bucket  exactbucket.Bucket // the pool, while a take is under way
 	learned learned.State
 	_       [40]byte // so that the size is a multiple of a cache line, as that of Account is
 }
@@ -130,12 +130,12 @@ func (k *asked) Report(now time.Duration, limit algorithm.Limit, host uint32, r 
 		k.expectLoans(now)
 	}
 	if r.Elsewhere || k.always {
-		k.hear(now, limit, host, r, k.always)
+		k.observe(now, limit, host, r, k.always)
 		return account.Grant{}, false
 	}
 	before := k.pool
 	row, _ := k.receive(now, limit, host, r)
-	row.heard = true
+	row.current = true
 	k.bound(limit, before)
 	if now < k.learns {
 		k.listen(row, r)
@@ -200,7 +200,7 @@ func (k *asked) aside(row *row, fair float64, limit algorithm.Limit) float64 {
 // 0 if that is not worth an event, or if the host wants fewer than least events/s of a
 // key that is not far from its limit.
 //
-// Rise is by how much its demand has risen since the owner last heard of it. What the owner
+// Rise is by how much its demand has risen since the owner last learned of it. What the owner
 // knows of the other hosts is as old. Often all have a burst at once, so each of them counts
 // as if it wanted as much more: also one that has said so already, because the owner does not
 // keep which have. The next ask of a host whose demand rises no more has no rise.
@@ -242,7 +242,7 @@ func (k *holdings) ahead(cost float64, limit algorithm.Limit) float64 {
 func (k *holdings) first(cost float64, limit algorithm.Limit) float64 {
 	hosts := float64(k.rows.Len())
 	most := limit.Burst / upper(small, 10*hosts)
-	if k.far(limit) { // a host without an event lately may soon have as many as the others
+	if k.far(limit) { // a host without a recent event may soon have as many as the others
 		most = upper(most, lower(k.need(k.wants/hosts, 0, cost, 4), limit.Burst/upper(small, 5*hosts)))
 	}
 	if k.pool < limit.Burst/2 || most < 2*cost {
@@ -324,7 +324,7 @@ func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
 }
 
 // Demand implements account.Account. Hosts that ask for each event do not report what
-// they want: what they asked for lately counts.
+// they want: what they recently asked for counts.
 func (k *asked) Demand(yield func(account.Band) bool) {
 	for b := range k.Account.Demand {
 		if k.always {

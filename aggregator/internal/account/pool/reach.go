@@ -21,7 +21,7 @@ var _ account.Pooled = (*Account)(nil)
 // Reach implements account.Pooled.
 func (k *Account) Reach(now time.Duration, c *account.Config) account.Pooled {
 	k.ends(now)
-	k.unheard(now)
+	k.outdate(now)
 	if c.Algorithm.Reach == algorithm.ReachNever {
 		return k
 	}
@@ -53,7 +53,7 @@ func (k *asked) Reached() algorithm.Reach {
 // have.
 func (k *asked) Reach(now time.Duration, c *account.Config) account.Pooled {
 	k.ends(now)
-	k.unheard(now)
+	k.outdate(now)
 	if c.Algorithm.Reach != algorithm.ReachNever {
 		k.reach(c)
 		return k
@@ -93,11 +93,11 @@ func (k *asked) reach(c *account.Config) {
 	}
 }
 
-// unheard notes that hosts may not have heard yet of the algorithm that the key has
+// outdate notes that hosts may not know yet the algorithm that the key has
 // from now on.
-func (k *holdings) unheard(now time.Duration) {
+func (k *holdings) outdate(now time.Duration) {
 	for _, row := range k.rows.All {
-		row.heard = false
+		row.current = false
 	}
 	k.silent = min(k.silent, now)
 }
@@ -118,29 +118,29 @@ func (k *asked) Configure(now time.Duration, c *account.Config) {
 	}
 }
 
-// hear takes in a report of a host that is granted nothing: it names another algorithm
+// observe takes in a report of a host that is granted nothing: it names another algorithm
 // than the key's rule, or the rule has hosts ask for each event. What the host has left
 // of its loan stays out as long as it has a grant.
 //
-// A host that has heard of the rule says with its last report under the earlier one
+// A host that knows the rule says with its last report under the earlier one
 // what it used before.
-func (k *holdings) hear(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report, always bool) {
-	had, weight, heard := 0.0, 0.0, false
+func (k *holdings) observe(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report, always bool) {
+	had, weight, current := 0.0, 0.0, false
 	if i := k.rows.FindAt(k.found, host); i != rowset.None {
 		row := k.rows.At(i)
-		had, weight, heard = float64(row.lent), row.weight, row.heard
+		had, weight, current = float64(row.lent), row.weight, row.current
 	}
-	if heard && !always { // what it held is settled, and it has a grant of the rule's own
+	if current && !always { // what it held is settled, and it has a grant of the rule's own
 		k.pool = upper(k.pool-r.Allowed, lower(k.pool, account.Deepest(k.terms, limit)))
 		return
 	}
 	before := k.pool
 	row, saved := k.receive(now, limit, host, r)
 	k.bound(limit, before)
-	if heard {
+	if current {
 		k.unwant(row)
 	}
-	if heard || !(r.Has > 0) {
+	if current || !(r.Has > 0) {
 		return
 	}
 	if always { // a host holds what it was granted here, whatever it says, until its lease ends
@@ -158,18 +158,18 @@ func (k *holdings) hear(now time.Duration, limit algorithm.Limit, host uint32, r
 // its last report says how much of it was: until then, all that it may have used is out.
 func (k *asked) returns(now time.Duration, host uint32) {
 	i := k.rows.Find(host)
-	if i < 0 || k.rows.At(i).heard {
+	if i < 0 || k.rows.At(i).current {
 		return
 	}
 	row := k.rows.At(i)
-	row.heard = true
+	row.current = true
 	k.hold(row, row.lent+sum.Grains(row.weight*k.past.Passed(row.last, now, k.limit)), row.unspent)
 	k.parts.Sub(row.weight)
 	row.weight = 0
 	k.unwant(row)
 }
 
-// Take implements account.Pooled: the host has not heard that it need not ask. A host that lies
+// Take implements account.Pooled: the host does not know yet that it need not ask. A host that lies
 // about that brings the pool into no deeper debt than reports may: events do not wait for
 // longer, and no earlier owner hands the pool over.
 func (k *Account) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by, _ uint32) usage.Took {

@@ -93,7 +93,7 @@ func TestWhereHostsAskForEachEventNothingIsLent(t *testing.T) {
 			t.Errorf("host %d is granted %+v", host, g)
 		}
 	}
-	report(s, 0, 1000*weight[0], weight[0]) // it has not heard
+	report(s, 0, 1000*weight[0], weight[0]) // it does not know the rule yet
 	report(s, 1, 1000*weight[1], 0)         // it has, and holds nothing
 	k.follow(s, bucketOf(limit))
 	k.returns(s, 2)
@@ -104,7 +104,7 @@ func TestWhereHostsAskForEachEventNothingIsLent(t *testing.T) {
 		t.Errorf("%v tokens are out, want those of hosts 0 and 2 of %v", got, lent)
 	}
 	before := k.pool
-	report(s, 2, 100, weight[2]) // says what it used before it heard
+	report(s, 2, 100, weight[2]) // says what it used before it knew the rule
 	if got, want := k.pool-before, lent[2]+1000*weight[2]-100; math.Abs(got-want) > 1e-3 {
 		t.Errorf("host 2 gave back %v, want %v", got, want)
 	}
@@ -160,7 +160,7 @@ func TestIdleHostsCostNothingWhenTheKeyTurnsToAsking(t *testing.T) {
 	}
 }
 
-// A host that has heard of the rule says with its last report under the earlier one what
+// A host that knows the rule says with its last report under the earlier one what
 // it used before, in full, and keeps what the rule's account gave it.
 func TestALastReportUnderAnotherNameCosts(t *testing.T) {
 	limit := algorithm.Limit{Rate: 1000, Burst: 1000}

@@ -35,7 +35,7 @@ func (k *asked) State(now time.Duration, limit algorithm.Limit) account.State {
 func (k *Account) Holdings(_ time.Duration, _ algorithm.Limit, yield func(account.Holding) bool) {
 	for i, r := range k.rows.All {
 		if !yield(account.Holding{
-			Host: k.rows.Host(i), Wants: float64(r.wants), Weight: r.weight, Lent: float64(r.unspent), Heard: r.last,
+			Host: k.rows.Host(i), Wants: float64(r.wants), Weight: r.weight, Lent: float64(r.unspent), LastReport: r.last,
 		}) {
 			return
 		}

@@ -15,7 +15,7 @@ type level struct {
 	at    time.Duration // when pool was last brought up to date
 	limit float64       // the rate of it, then, events/s; below 0 before the key begins
 	pool  float64       // tokens that no host holds; negative is debt
-	past  *past.Past    // what hosts may still go by; nil if nothing has changed lately
+	past  *past.Past    // what hosts may still go by; nil if nothing has changed recently
 }
 
 // begun reports whether the key has a pool.
@@ -110,7 +110,7 @@ type row struct {
 	wants   float32
 	alone   uint16 // the part of the limit that it may use while it cannot ask, in 1/wholeLimit: see asked.aside
 	back    bool   // it asked after it was taken for dead, and has not reported since
-	heard   bool   // it has reported, or asked, under the algorithm that the key has now
+	current bool   // it has reported, or asked, under the algorithm that the key has now
 }
 
 // out is how many tokens of what row's host was lent it has left.

@@ -43,7 +43,7 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 		took.Lent = k.lend(now, host, t.More, k.terms.Burst-t.More, t.Wants, cost)
 		took.Left -= took.Lent
 	}
-	if !took.OK && k.asking.Since(now) >= time.Second { // so that the cluster above hears of it soon
+	if !took.OK && k.asking.Since(now) >= time.Second { // so that the cluster above learns of it soon
 		k.asking.Look(now)
 	}
 	if !took.OK && t.More > 0 {
@@ -52,7 +52,7 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 	return took
 }
 
-// expectLoans notes that the key had another owner lately, which may have lent as much as
+// expectLoans notes that the key had another owner recently, which may have lent as much as
 // there is: half of the pool is left for what it lent and what it had.
 func (k *asked) expectLoans(now time.Duration) {
 	if k.moved || k.handed || !k.new(now) {
@@ -63,7 +63,7 @@ func (k *asked) expectLoans(now time.Duration) {
 	k.pool -= k.feared
 }
 
-// new reports whether the key came here lately, and may have had another owner before.
+// new reports whether the key came here recently, and may have had another owner before.
 func (k *asked) new(now time.Duration) bool {
 	return k.begun() && k.learns != fresh && seconds(now-k.since) <= algorithm.Silence*seconds(k.interval)
 }
@@ -168,7 +168,7 @@ func (k *asked) Left(now time.Duration, limit algorithm.Limit) (t usage.Take, fu
 // Lacks implements account.Pooled.
 func (k *asked) Lacks(now, lately time.Duration) bool {
 	used := now - k.learned.Last()
-	soon := k.rule.Burst-k.pool <= k.rule.Rate*ruleless.Seconds() // hosts with a grant may have asked for nothing lately
+	soon := k.rule.Burst-k.pool <= k.rule.Rate*ruleless.Seconds() // hosts with a grant may have asked for nothing recently
 	return used <= lately || (used <= ruleless || soon) && k.rule.Rate > 0 && k.Keeps(now, limitOf(k.rule), lately)
 }
 

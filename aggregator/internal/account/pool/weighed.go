@@ -49,7 +49,7 @@ func (k *weighed) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 // goesOn takes in r, which host gets no answer to.
 func (k *weighed) goesOn(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) {
 	if i := k.rows.Find(host); i != rowset.None {
-		k.rows.At(i).heard = false
+		k.rows.At(i).current = false
 	}
 	elsewhere := r.Elsewhere
 	r.Elsewhere = true
@@ -68,7 +68,7 @@ func (k *weighed) partOf(now time.Duration, limit algorithm.Limit, host uint32, 
 	}
 	part, known = k.kept.Part(host)
 	i := k.rows.FindAt(k.found, host)
-	return part, known || i != rowset.None && k.rows.At(i).heard
+	return part, known || i != rowset.None && k.rows.At(i).current
 }
 
 // divide weighs all hosts, and the one that says r now.

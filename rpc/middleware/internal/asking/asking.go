@@ -97,12 +97,12 @@ func (a *Asker) Decide(ctx context.Context, of keys.Source, cost int64) (edge.De
 	return d, err
 }
 
-// Later is after how long to tell who was refused to come again; 0: nobody
-// knows.
+// Later is after how long a refused caller should come again; 0: it is not
+// known.
 func (a *Asker) Later(d *edge.Decision) time.Duration { return edge.Later(d.RetryAfter, a.random()) }
 
-// Explain says what a reason means to who called. Who called can do nothing
-// about our limits, and so hears little of them.
+// Explain says what a reason means to a caller. Callers can do nothing
+// about our limits, and so learn little of them.
 func Explain(r edge.Reason) string {
 	switch r {
 	case edge.Limited:
@@ -110,12 +110,12 @@ func Explain(r edge.Reason) string {
 	case edge.TooManyKeys:
 		return "too many callers"
 	case edge.TooCostly:
-		return "the call asks for more than one may"
+		return "the call asks for more than one call may"
 	case edge.Unmatched:
 		return "no limit lets this call through"
 	case edge.InvalidKey:
-		return "the call does not say enough of who it is from"
+		return "the call does not say enough about its caller"
 	default:
-		return "nobody could decide about the call's limit"
+		return "the call's limit could not be checked"
 	}
 }

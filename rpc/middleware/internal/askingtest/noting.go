@@ -9,7 +9,7 @@ import (
 	"github.com/headgate/headgate/rpc/edge"
 )
 
-// Noting decides as it is told, and notes what it was asked last. For one
+// Noting decides as it is set to, and notes what it was asked last. For one
 // goroutine at a time.
 type Noting struct {
 	Decision edge.Decision

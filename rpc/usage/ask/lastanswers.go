@@ -14,22 +14,22 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// toldKeys remembers the last answers about keys, so that a new owner learns from
+// lastAnswers remembers the last answers about keys, so that a new owner learns from
 // them. It keeps some hundred thousand keys, and drops those first that were not asked for
-// lately. It keeps hashes of keys, and not their names: those would take more memory than the
+// recently. It keeps hashes of keys, and not their names: those would take more memory than the
 // answers. Two of its keys have the same hash with a probability of less than 1 in 100 million,
-// and nobody can choose such keys, because the seed is random. The zero toldKeys is ready. Safe
+// and no caller can choose such keys, because the seed is random. The zero lastAnswers is ready. Safe
 // for concurrent use.
-type toldKeys struct {
+type lastAnswers struct {
 	once  sync.Once
 	seed  maphash.Seed
-	parts [16]toldPart
+	parts [16]answersPart
 }
 
-// toldPart is a part of the keys. When young is full, it becomes old.
-type toldPart struct {
+// answersPart is a part of the keys. When young is full, it becomes old.
+type answersPart struct {
 	mu         sync.Mutex // protects following fields
-	young, old map[hash]told
+	young, old map[hash]lastAnswer
 }
 
 // hash is that of an account.
@@ -48,7 +48,7 @@ func (a account) compare(b account) int {
 	return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(wire.Bit(a.auto), wire.Bit(b.auto)))
 }
 
-type told struct {
+type lastAnswer struct {
 	left   float64
 	at     time.Duration
 	by     uint32
@@ -59,7 +59,7 @@ type told struct {
 const maxYoung = 8192
 
 // part is the part that has an account, locked, and the hash of the account.
-func (k *toldKeys) part(of account) (*toldPart, hash) {
+func (k *lastAnswers) part(of account) (*answersPart, hash) {
 	k.once.Do(func() { k.seed = maphash.MakeSeed() })
 	h := hash(maphash.String(k.seed, of.key))
 	p := &k.parts[h%hash(len(k.parts))]
@@ -70,27 +70,27 @@ func (k *toldKeys) part(of account) (*toldPart, hash) {
 	return p, h
 }
 
-func (p *toldPart) find(of hash) told {
+func (p *answersPart) find(of hash) lastAnswer {
 	if t, ok := p.young[of]; ok {
 		return t
 	}
 	return p.old[of]
 }
 
-func (p *toldPart) put(of hash, t told) {
+func (p *answersPart) put(of hash, t lastAnswer) {
 	if _, ok := p.young[of]; !ok {
 		if len(p.young) >= maxYoung {
 			p.old, p.young = p.young, nil
 		}
 		if p.young == nil {
-			p.young = make(map[hash]told)
+			p.young = make(map[hash]lastAnswer)
 		}
 	}
 	p.young[of] = t
 }
 
 // fill puts the last answer into take.
-func (k *toldKeys) fill(now time.Duration, take *usage.Take) {
+func (k *lastAnswers) fill(now time.Duration, take *usage.Take) {
 	p, h := k.part(accountOf(take))
 	defer p.mu.Unlock()
 
@@ -101,30 +101,30 @@ func (k *toldKeys) fill(now time.Duration, take *usage.Take) {
 	}
 }
 
-// hear notes an answer. An owner that does not decide the key says nothing about
+// record notes an answer. An owner that does not decide the key says nothing about
 // it.
-func (k *toldKeys) hear(now time.Duration, of account, took usage.Took, by uint32) {
+func (k *lastAnswers) record(now time.Duration, of account, took usage.Took, by uint32) {
 	if !took.Decided {
 		return
 	}
 	p, h := k.part(of)
 	defer p.mu.Unlock()
 
-	p.put(h, told{took.Left, now, by, p.find(h).failed})
+	p.put(h, lastAnswer{took.Left, now, by, p.find(h).failed})
 }
 
 // fails notes that a take failed. settles notes that its tokens were reported
 // later. failed reports whether a take has failed since they last were.
-func (k *toldKeys) fails(of account)   { k.setFailed(of, true) }
-func (k *toldKeys) settles(of account) { k.setFailed(of, false) }
-func (k *toldKeys) failed(of account) bool {
+func (k *lastAnswers) fails(of account)   { k.setFailed(of, true) }
+func (k *lastAnswers) settles(of account) { k.setFailed(of, false) }
+func (k *lastAnswers) failed(of account) bool {
 	p, h := k.part(of)
 	defer p.mu.Unlock()
 
 	return p.find(h).failed
 }
 
-func (k *toldKeys) setFailed(of account, failed bool) {
+func (k *lastAnswers) setFailed(of account, failed bool) {
 	p, h := k.part(of)
 	defer p.mu.Unlock()
 

@@ -68,11 +68,11 @@ func TestWhatIsRememberedOfAKeyTakesLittleMemory(t *testing.T) {
 	const most = 90 // bytes
 	for _, length := range []int{24, rpc.MaxKeyLength} {
 		t.Run(fmt.Sprint(length), func(t *testing.T) {
-			var k toldKeys
+			var k lastAnswers
 			n := len(k.parts) * maxYoung / 2
 			before := heldBytes()
 			for i := range n {
-				k.hear(0, account{key: fmt.Sprintf("%0*d", length, i)}, usage.Took{Decided: true}, 1)
+				k.record(0, account{key: fmt.Sprintf("%0*d", length, i)}, usage.Took{Decided: true}, 1)
 			}
 			each := float64(heldBytes()-before) / float64(n)
 			runtime.KeepAlive(&k)
@@ -86,11 +86,11 @@ func TestWhatIsRememberedOfAKeyTakesLittleMemory(t *testing.T) {
 
 // The two buckets of a key, and keys with other names, have answers of their own.
 func TestEachAccountHasAnAnswerOfItsOwn(t *testing.T) {
-	var k toldKeys
+	var k lastAnswers
 	for i := range 1000 {
 		key := fmt.Sprint("key-", i)
-		k.hear(0, account{key, false}, usage.Took{Decided: true, Left: float64(i)}, 1)
-		k.hear(0, account{key, true}, usage.Took{Decided: true, Left: float64(-i)}, 2)
+		k.record(0, account{key, false}, usage.Took{Decided: true, Left: float64(i)}, 1)
+		k.record(0, account{key, true}, usage.Took{Decided: true, Left: float64(-i)}, 2)
 	}
 	for i := range 1000 {
 		plain, auto := usage.Take{Key: fmt.Sprint("key-", i)}, usage.Take{Key: fmt.Sprint("key-", i), Auto: true}
