@@ -174,7 +174,7 @@ func explain(r edge.Reason) (status int, title string) {
 	case edge.Limited, edge.TooManyKeys:
 		return http.StatusTooManyRequests, "Too many requests."
 	case edge.TooCostly:
-		return http.StatusRequestEntityTooLarge, "The request asks for more than one may."
+		return http.StatusRequestEntityTooLarge, "The request asks for more than one request may."
 	case edge.Unmatched:
 		return http.StatusForbidden, "Nothing of this is allowed."
 	case edge.InvalidKey:
