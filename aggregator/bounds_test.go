@@ -276,7 +276,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 }
 
-// sharesMemory tells whether part is a piece of whole.
+// sharesMemory reports whether part is a piece of whole.
 func sharesMemory(part, whole string) bool {
 	p, w := uintptr(unsafe.Pointer(unsafe.StringData(part))), uintptr(unsafe.Pointer(unsafe.StringData(whole)))
 	return p >= w && p < w+uintptr(len(whole))

@@ -118,10 +118,10 @@ func (l *Live) LastError() error {
 // Check returns why Set would refuse s because of WithCheck; nil if it would not.
 func (l *Live) Check(s *Snapshot) error { return l.check(s) }
 
-// Set makes s current and tells the subscribers, or refuses it whole: when
+// Set makes s current and notifies the subscribers, or refuses it whole: when
 // it is nil, when WithCheck's check refuses it, or when a typed property
 // finds a value of another type. A snapshot of the Version that is current
-// changes nothing. Set returns once its subscribers have been told, or, when
+// changes nothing. Set returns once its subscribers have been notified, or, when
 // another Set is telling them, leaves it to that one.
 func (l *Live) Set(s *Snapshot) error {
 	err := l.set(s)
@@ -204,7 +204,7 @@ func (l *Live) endOverrides() (ended []Override, next time.Time) {
 	return ended, next
 }
 
-// Subscribe has call told of each later change, the end of an Override included, one
+// Subscribe has call called with each later change, the end of an Override included, one
 // call at a time and in order. In call, l.Current may already be newer than new. To miss nothing,
 // subscribe first and read Current then. cancel ends it; one call may still
 // be running when cancel returns. call may use the Live, Set included; it

@@ -74,7 +74,7 @@ func (s *Snapshot) Values() Values { return Values{s.content.Values} }
 func (s *Snapshot) Unmatched() Unmatched { return s.content.Unmatched }
 
 // UnmatchedRule is the rule that Match gives to keys that no other rule
-// matches, so that a caller can tell; nil unless Unmatched is UnmatchedRule.
+// matches, so that a caller can compare; nil unless Unmatched is UnmatchedRule.
 func (s *Snapshot) UnmatchedRule() *Rule { return s.content.UnmatchedRule }
 
 // Rules are the rules in the order of the configuration, defaults filled
@@ -130,7 +130,7 @@ func (s *Snapshot) Check(known func(name string) bool) error {
 	}
 	p := strictyaml.Problems{Text: s.origin.text}
 	for _, u := range s.content.Uses {
-		if known(u.Algorithm) || rule.CheckNamed(u.Algorithm) != nil { // what is no name at all, Parse has told
+		if known(u.Algorithm) || rule.CheckNamed(u.Algorithm) != nil { // what is no name at all, Parse has reported
 			continue
 		}
 		where := ""

@@ -310,7 +310,7 @@ func (m *allowModel) check(rt *rapid.T) {
 	}
 }
 
-// alike tells whether a and b are the same, or the same as text, which it returns if they may differ.
+// alike reports whether a and b are the same, or the same as text, which it returns if they may differ.
 func alike(a, b any) (textOfA, textOfB string, same bool) {
 	if reflect.DeepEqual(a, b) {
 		return "", "", true

@@ -113,7 +113,7 @@ func (f demoFlags) config(cmd *cobra.Command) (demo.Config, error) {
 	return config, nil
 }
 
-// terminal tells whether stdout is one that can be drawn on.
+// terminal reports whether stdout is one that can be drawn on.
 func terminal() bool {
 	info, err := os.Stdout.Stat()
 	return err == nil && info.Mode()&os.ModeCharDevice != 0 && lipgloss.Writer.Profile.String() != "NoTTY"

@@ -9,7 +9,7 @@
 //
 // `headgate-lab help` lists all, with examples. It exits with 0 when all went
 // well, also when it was interrupted while it ran, and with 1 after an error,
-// which it tells on stderr: in one line, and below it the line of a file that has the
+// which it prints on stderr: in one line, and below it the line of a file that has the
 // mistake.
 //
 // Out of scope: what servers and operators need. That is `headgate`.

@@ -90,7 +90,7 @@ func (f replayFlags) run(cmd *cobra.Command, name string) error {
 	return report.WriteTable(out)
 }
 
-// counting tells how many bytes were read so far, and ends with the first error of that.
+// counting reports how many bytes were read so far, and ends with the first error of that.
 type counting struct {
 	io.Reader
 

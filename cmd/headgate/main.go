@@ -8,7 +8,7 @@
 //
 // `headgate help` lists all, with examples. It exits with 0 when all went
 // well, also when it was interrupted while it ran, and with 1 after an error,
-// which it tells on stderr: in one line, and below it the line of a file that has the
+// which it prints on stderr: in one line, and below it the line of a file that has the
 // mistake. `headgate limits --help` has the other exit codes of its commands.
 //
 // Out of scope: the limiters of services in Go. Those link package headgate, or

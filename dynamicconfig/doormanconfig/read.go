@@ -242,7 +242,7 @@ func (r reader) parameters(n ast.Node, who string) []parameter {
 	return all
 }
 
-// empty reports whether n is a field without a value, which Mapping told.
+// empty reports whether n is a field without a value, which Mapping has reported.
 func (r reader) empty(n ast.Node) bool {
 	v := r.Resolve(n)
 	return v != nil && v.Type() == ast.NullType

@@ -25,7 +25,7 @@ type looking struct {
 	source *Source
 	update func(*dynamicconfig.Snapshot, error)
 
-	reported state // what update was last told
+	reported state // what update was last called with
 	suspect  state // a broken reading that waits for a second one
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// Bell tells the watchers in a process of the changes that the process makes, for
+// Bell notifies the watchers in a process of the changes that the process makes, for
 // implementations of Store.Notify. The zero Bell is ready for use, and safe for concurrent
 // use.
 type Bell struct {

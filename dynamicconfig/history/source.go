@@ -61,7 +61,7 @@ func (s *Source) read(ctx context.Context, reported state) (*dynamicconfig.Snaps
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	failed := func(err error) (*dynamicconfig.Snapshot, state, error) {
-		return nil, state{seen: true}, err // told once, also if the reason changes
+		return nil, state{seen: true}, err // reported once, also if the reason changes
 	}
 	newest, err := s.store.Newest(ctx)
 	if err != nil {

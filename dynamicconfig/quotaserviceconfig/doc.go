@@ -18,7 +18,7 @@
 //	      UserService_getUser:
 //	        size: 100                      # tokens
 //	        fill_rate: 50                  # tokens/s
-//	        wait_timeout_millis: 1000      # below 0: nobody waits
+//	        wait_timeout_millis: 1000      # below 0: no caller waits
 //	        max_idle_millis: -1            # below 0: never
 //	        max_debt_millis: 10000
 //	        max_tokens_per_request: 50     # default: fill_rate, in JSON no bound; below 0: no bound

@@ -172,7 +172,7 @@ func (r reader) bucket(of strictyaml.Field, who string) *bucket {
 			r.or(&b.maxTokens, r.whole(f.Value, who, math.MinInt64, most))
 		} // name and namespace are those of the maps, whatever they say
 	}
-	b.wait = max(b.wait, 0) // below 0: nobody waits there
+	b.wait = max(b.wait, 0) // below 0: no caller waits there
 	switch {
 	case b.maxTokens > 0:
 	case r.json || b.maxTokens < 0:
@@ -214,7 +214,7 @@ func (r reader) whole(n ast.Node, who string, least, most int64) int64 {
 	return i
 }
 
-// empty reports whether n is a field without a value, which Mapping told.
+// empty reports whether n is a field without a value, which Mapping has reported.
 func (r reader) empty(n ast.Node) bool {
 	if n == nil {
 		return true

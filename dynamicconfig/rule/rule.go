@@ -16,11 +16,11 @@ import (
 // below 0, so that what is to last that long is over already.
 const None time.Duration = -1
 
-// Soft is the Rule.Enforce of a limit that is only told: nothing is refused.
+// Soft is the Rule.Enforce of a limit that is only reported: nothing is refused.
 const Soft = -1.0
 
 // Rule says what a key's limit is and how it is shared. Rules are values;
-// nobody changes one that is part of a dynamicconfig.Snapshot. The fields from Refresh to
+// do not change one that is part of a dynamicconfig.Snapshot. The fields from Refresh to
 // Parent are for keys whose algorithm leases the limit out; those from MaxWait
 // on say how one event is decided, and are not for slots in flight.
 type Rule struct {

@@ -51,7 +51,7 @@ func Source(t *testing.T, open func(t *testing.T) Place) {
 		p.Break()
 		p.expectNoLoad(t, t.Context(), "after Break")
 	})
-	t.Run("Watch tells each change since Load", func(t *testing.T) {
+	t.Run("Watch reports each change since Load", func(t *testing.T) {
 		p := open(t)
 		p.Put(limits(1))
 		p.expectLoad(t, 1)
@@ -71,7 +71,7 @@ func Source(t *testing.T, open func(t *testing.T) Place) {
 		p.Put(limits(1))
 		p.watch(t).expect(t, 1)
 	})
-	t.Run("Watch goes on after what is broken, and tells it once", func(t *testing.T) {
+	t.Run("Watch goes on after what is broken, and reports it once", func(t *testing.T) {
 		p := open(t)
 		p.Put(limits(1))
 		w := p.watch(t)
@@ -108,13 +108,13 @@ func Source(t *testing.T, open func(t *testing.T) Place) {
 		defer func() { cancel(); <-done }()
 		expect := func(want int) {
 			t.Helper()
-			if got := next(t, applied, "Watch did not tell of a change"); got != rate.Limit(want) {
+			if got := next(t, applied, "Watch did not report a change"); got != rate.Limit(want) {
 				t.Fatalf("the limit in force is %v, want %d", got, want)
 			}
 		}
 		expect(1)
 		p.Break()
-		next(t, refused, "Watch did not tell of a broken configuration, with an error")
+		next(t, refused, "Watch did not report a broken configuration, with an error")
 		if got := limitOf(live.Current()); got != 1 {
 			t.Errorf("while the configuration is broken, the limit is %v, want 1", got)
 		}
@@ -126,7 +126,7 @@ func Source(t *testing.T, open func(t *testing.T) Place) {
 	})
 }
 
-// tapped is a source that tells refused of each broken configuration.
+// tapped is a source that sends refused each broken configuration.
 type tapped struct {
 	dynamicconfig.Source
 	refused chan<- struct{}

@@ -160,7 +160,7 @@ func Store(t *testing.T, open Open, newPlace func(t *testing.T) string) {
 		all.Wait()
 		expectNumbers(t, opened(t, open, place), 0, 10, 1)
 	})
-	t.Run("a change of the same process is told at once", func(t *testing.T) {
+	t.Run("a change of the same process is reported at once", func(t *testing.T) {
 		s := begin(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		changed, done := make(chan struct{}, 100), make(chan struct{})
@@ -171,7 +171,7 @@ func Store(t *testing.T, open Open, newPlace func(t *testing.T) string) {
 		// Notify may begin after the first change, and not after all.
 		for base := int64(0); len(changed) == 0; base++ {
 			if base == 10_000 {
-				t.Fatal("no change is told")
+				t.Fatal("no change is reported")
 			}
 			appended(t, s, change(base, 1))
 		}

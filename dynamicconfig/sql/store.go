@@ -36,7 +36,7 @@ type Backend struct {
 	// Dialect is for the migrations.
 	Dialect goose.Dialect
 
-	// Announce is a statement that tells other processes of the new version, $1. It is
+	// Announce is a statement that notifies other processes of the new version, $1. It is
 	// part of the transaction. Default none.
 	Announce string
 

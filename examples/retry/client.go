@@ -28,7 +28,7 @@ func options() []backoff.RetryOption {
 
 // throttled is err, which backoff retries after the given duration. A random
 // part is added so that callers which were refused together do not come back
-// together. If after is 0, nobody knows when to come back, and backoff waits
+// together. If after is 0, it is not known when to come back, and backoff waits
 // longer each time.
 func throttled(err error, after time.Duration) error {
 	if after <= 0 {

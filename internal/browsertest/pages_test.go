@@ -76,7 +76,7 @@ func TestAnOperatorsDay(t *testing.T) {
 	// The second editor is told, although the text was typed just now and the answer takes longer than
 	// the page waits with its check.
 	second.do(second.slow(700*time.Millisecond), set("#text", limits+"# by the second, again\n"), press("#review"))
-	second.says("Somebody stored version 2")
+	second.says("Another operator stored version 2")
 	second.expect("412")
 	second.clean("a change that comes late")
 

@@ -26,7 +26,7 @@ type Authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// New makes an Authority that nobody else trusts.
+// New makes an Authority that no one else trusts.
 func New(t testing.TB) *Authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

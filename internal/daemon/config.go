@@ -134,7 +134,7 @@ type Config struct {
 	MaxConnections int
 
 	// LameDuck is how long Stop goes on to answer requests after health checks say
-	// no; default not at all. Set it to the time in which load balancers hear of it.
+	// no; default not at all. Set it to the time in which load balancers notice.
 	LameDuck time.Duration
 
 	// Drain is how long Stop lets calls at the edge end by themselves;

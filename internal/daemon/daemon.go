@@ -249,11 +249,11 @@ func (d *Daemon) Services() []string { return d.served }
 // Node is the decider.
 func (d *Daemon) Node() *headgate.Node { return d.node }
 
-// Ended is closed when the edge, or HTTP, is no longer served, also if nobody
+// Ended is closed when the edge, or HTTP, is no longer served, also if no one
 // called Stop; Stop says why.
 func (d *Daemon) Ended() <-chan struct{} { return d.ending.Ended() }
 
-// Stop says NOT_SERVING to health checks, tells other members, and answers requests for Config.LameDuck
+// Stop says NOT_SERVING to health checks, notifies other members, and answers requests for Config.LameDuck
 // more. Then it closes the ports, lets calls at the edge end for as long as
 // Config.Drain, and ends the node. It returns when nothing runs
 // any more. That some calls had to be ended is logged, and no error. Call it

@@ -118,7 +118,7 @@ func (d *Daemon) serveWeb() {
 	d.web.Serve(handler, doors.NewPanics("http", d.log, d.metrics.Scope()), d.metrics.Meter(), d.log)
 }
 
-// abandon gives up what open opened and nobody serves yet.
+// abandon gives up what open opened and is not served yet.
 func (d *Daemon) abandon() {
 	_ = d.metrics.Stop()
 	d.access.Close()

@@ -40,7 +40,7 @@ func (p *phase) err() error {
 // ready reports whether requests are to be sent here.
 func (p *phase) ready() bool { return p.err() == nil }
 
-// health is what operators hear of d. A broken file of limits, or a list of members
+// health is what operators see of d. A broken file of limits, or a list of members
 // that lacks d, does not make d unready: it answers as before, and all daemons would
 // be unready at once. So it is with owners, a Redis or a cluster above that do not
 // answer: d falls back.
@@ -109,7 +109,7 @@ func (d *Daemon) unreachable() (part float64) {
 }
 
 // retire says that no more requests are to be sent here, and goes on to answer them
-// for as long as Config.LameDuck, so that those who send them hear of it first.
+// for as long as Config.LameDuck, so that those who send them notice first.
 func (d *Daemon) retire(ctx context.Context) {
 	d.phase.Store(stopping)
 	d.edge.Retire()

@@ -216,7 +216,7 @@ func (d *Daemon) members(ctx context.Context) (ringpop.Members, []headgate.Optio
 	return members, asked, errors.Join(err, dialled.Advertised(ctx, d.address, c.Members))
 }
 
-// leaveCluster tells others that this decider leaves, where members gossip.
+// leaveCluster notifies others that this decider leaves, where members gossip.
 func (d *Daemon) leaveCluster() {
 	if d.gossip == nil {
 		return

@@ -106,7 +106,7 @@ func (c Config) Validate() error {
 func (c Config) YAML() string {
 	c = c.withDefaults()
 	var b strings.Builder
-	fmt.Fprintf(&b, "defaults:\n  update_interval: %-8v # how often a host tells what it used\nlimits:\n", c.Interval)
+	fmt.Fprintf(&b, "defaults:\n  update_interval: %-8v # how often a host reports what it used\nlimits:\n", c.Interval)
 	for _, l := range c.Lanes {
 		fmt.Fprintf(&b, "  - key: %q\n    limit: %-16s # of all hosts together\n", l.Key, fmt.Sprintf("%d/s", c.Limit))
 		fmt.Fprintf(&b, "    migrate: {from: %s, to: %s, mode: new-shadow-old}\n", l.Old, l.New)

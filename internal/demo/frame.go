@@ -4,7 +4,7 @@ package demo
 
 import "time"
 
-// Frame is what can be seen at one moment. Nobody changes a Frame once it is
+// Frame is what can be seen at one moment. A Frame does not change once it is
 // handed out. Rates are per second, over about the last second.
 type Frame struct {
 	// Headline says in words what goes on.

@@ -22,7 +22,7 @@ type page struct {
 	loop   sync.WaitGroup
 }
 
-// servePage serves the pages of h. Everybody on this machine may look at them. Nobody can
+// servePage serves the pages of h. All users of this machine may look at them. No one can
 // change anything there, for the limits of the demo have no history.
 func servePage(ctx context.Context, h *host) (*page, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")

@@ -210,7 +210,7 @@ const (
 // first, partial report got wrong is then 1/64 of what it was.
 const settle = 6
 
-// warm tells whether the measured window may begin: the averages have settled
+// warm reports whether the measured window may begin: the averages have settled
 // and every host has a grant. It begins with the last 40% of the phase in any
 // case. It does not look at what was admitted.
 func (r *runner) warm(elapsed, length time.Duration) bool {

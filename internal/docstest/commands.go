@@ -80,7 +80,7 @@ type checker struct {
 	help func(program string, args ...string) (string, error)
 }
 
-// command says why nobody would notice if the command stopped to work.
+// command says why no one would notice if the command stopped to work.
 func (c checker) command(cmd string) error {
 	words := strings.Fields(cmd)
 	for len(words) > 1 && strings.Contains(words[0], "=") && !strings.HasPrefix(words[0], "-") {

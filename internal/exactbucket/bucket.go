@@ -65,7 +65,7 @@ type Verdict struct {
 // Never is longer than any wait.
 const Never = time.Duration(math.MaxInt64)
 
-// MaxTokens is the most that a bucket holds or owes. Above it, a float64 loses
+// MaxTokens is the most that a bucket holds, and its deepest debt. Above it, a float64 loses
 // whole tokens.
 const MaxTokens = 1 << 53
 

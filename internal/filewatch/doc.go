@@ -17,7 +17,7 @@
 //	poll ─────────┴─▶ quiet for Settle ─▶ look ─▶ again? ─▶ quiet for Settle ─▶ look …
 //
 // Read returns no half of a file: while a process has it open for writing, Read says so,
-// where the system can tell (Linux, for a file that this process owns). Elsewhere a
+// where the system can say so (Linux, for a file that this process owns). Elsewhere a
 // writer that stops half-way for longer than Settle is read half-way: write a new file
 // and rename it.
 //

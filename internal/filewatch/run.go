@@ -32,7 +32,7 @@ type Options struct {
 	// DefaultSettle. Longer delays a change, and reads fewer half-written files.
 	Settle time.Duration
 
-	// Log is told of directories that are only polled; default nowhere.
+	// Log gets a line for each directory that is only polled; default nowhere.
 	Log *slog.Logger
 
 	// Deaf leaves notifications out, for tests of the poll.

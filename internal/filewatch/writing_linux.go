@@ -9,7 +9,7 @@ import (
 )
 
 // writing reports whether any process has f open for writing, if this process may know.
-// The kernel gives a read lease only on a file that nobody writes.
+// The kernel gives a read lease only on a file that no process writes.
 func writing(f *os.File) bool {
 	raw, err := f.SyscallConn()
 	if err != nil {

@@ -6,5 +6,5 @@ package filewatch
 
 import "os"
 
-// writing reports whether any process has f open for writing. Here nobody can tell.
+// writing reports whether any process has f open for writing. Here that is not known.
 func writing(*os.File) bool { return false }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command gotest runs go test and tells what happened, loudly where tests
+// Command gotest runs go test and reports what happened, loudly where tests
 // were skipped: a suite that skips what it should show looks green too.
 //
 //	go run ./internal/gotest [-beside DIR] [flags of go test] [packages]

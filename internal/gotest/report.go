@@ -135,7 +135,7 @@ func (r *report) endTest(id [2]string, e event) {
 	}
 }
 
-// endPackage also tells what tests wrote that never ended: a panic or a
+// endPackage also reports what tests wrote that never ended: a panic or a
 // timeout ends the package and not them.
 func (r *report) endPackage(e event) {
 	if e.Action != "skip" {

@@ -20,6 +20,6 @@
 // test opened and runs it again when one of them changed, but knows nothing
 // of what another process read, and would show an old result.
 //
-// Tests may import what they like: nobody links them. Out of scope: what
+// Tests may import what they like: no program links them. Out of scope: what
 // linters see, and whether links and examples in documents hold (docstest).
 package importtest

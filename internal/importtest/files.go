@@ -76,7 +76,7 @@ func (s *source) allGenerated(name string) bool {
 	})
 }
 
-// machinePath is an absolute path of somebody's machine: a home folder.
+// machinePath is an absolute path of one machine: a home folder.
 var machinePath = regexp.MustCompile(`(?:^|[^\w./~-])(/(?:home|Users)/[A-Za-z]|/` + `root/|[A-Z]:\\Users\\)`)
 
 // registryHosts are spelled in parts, so that this file does not hold them.

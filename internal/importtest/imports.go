@@ -60,7 +60,7 @@ func (s *source) breach(f file, path string) (what, why string) {
 
 // checkReach finds core packages, those directly below the root, that link a
 // heavy library through the leaf packages of their own layer. What is amiss
-// in another layer is told there.
+// in another layer is reported there.
 //
 // The daemon links no library that draws, through any package.
 func (s *source) checkReach() []Problem {
@@ -88,7 +88,7 @@ func (s *source) checkReach() []Problem {
 }
 
 // reach follows imports from the package in start through the packages that
-// enter takes, and tells which libraries that no package may link it finds below
+// enter takes, and reports which libraries that no package may link it finds below
 // others.
 func (s *source) reach(imports map[string]map[string]string, start, why string, enter func(dir string) bool, no func(heavy) bool) (problems []Problem) {
 	seen := map[string]bool{start: true}

@@ -53,7 +53,7 @@ var rooms = []layer{
 	{"dynamicconfig/internal/compose", []string{"dynamicconfig/internal/build", "dynamicconfig/internal/render", "dynamicconfig/rule"}, "a file is written from what it means, not from the file that was read"},
 	{"dynamicconfig/internal/remedy", []string{"dynamicconfig/internal/message", "dynamicconfig/rule", "internal/spelling"}, "a remedy needs a name, and no configuration"},
 	{"dynamicconfig/internal/brief", []string{"dynamicconfig/internal/quantity"}, "a few words of a value need no fields"},
-	{"dynamicconfig/internal/subscribers", nil, "subscribers are told of anything"},
+	{"dynamicconfig/internal/subscribers", nil, "subscribers get changes of any type"},
 	{"internal/sim/coroutine", nil, "jobs wait for anything"},
 	{"internal/sim/timeline", []string{"internal/sim/traffic"}, "events come in order, whatever happens in them"},
 	{"internal/sim/wire", []string{"internal/sim/scenario", "internal/sim/traffic"}, "a network does not read messages"},

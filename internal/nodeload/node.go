@@ -68,7 +68,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 1<<20)
 	if !lines.Scan() {
-		return errors.Join(errors.New("nobody says what to be"), lines.Err())
+		return errors.Join(errors.New("no setup was read"), lines.Err())
 	}
 	var s setup
 	if err := json.Unmarshal(lines.Bytes(), &s); err != nil {

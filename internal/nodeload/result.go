@@ -34,7 +34,7 @@ type Result struct {
 	AsksOutPerS float64 `json:"asks_out_per_s"`
 	AsksInPerS  float64 `json:"asks_in_per_s"`
 	// CallsPerS, RowsInPerS and RowsOutPerS are calls with reports that the node
-	// made, keys that it heard of and keys that it reported, to other hosts.
+	// made, keys that were reported to it and keys that it reported, to other hosts.
 	CallsPerS   float64 `json:"calls_per_s"`
 	RowsInPerS  float64 `json:"rows_in_per_s"`
 	RowsOutPerS float64 `json:"rows_out_per_s"`

@@ -20,7 +20,7 @@ import (
 // askBusy is the question which keys are used most now.
 const askBusy = "busy"
 
-// maxBusy is how many keys a member tells of.
+// maxBusy is how many keys a member reports.
 const maxBusy = 2100
 
 // busy is what one member does, and what programs do at its edge.

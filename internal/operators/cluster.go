@@ -46,7 +46,7 @@ func (d *Desk) Cluster() Cluster {
 	return c
 }
 
-// StatusOf tells which limits are in force, and what was refused.
+// StatusOf says which limits are in force, and what was refused.
 func StatusOf(limits *dynamicconfig.Live) admin.Config {
 	current := limits.Current()
 	c := admin.Config{

@@ -16,7 +16,7 @@ import (
 // askCompared is the question how keys under migration differ.
 const askCompared = "compared"
 
-// maxCompared is how many keys a member tells of.
+// maxCompared is how many keys a member reports.
 const maxCompared = 10_000
 
 // ownCompared answers a member that asks how keys under migration differ.

@@ -44,8 +44,8 @@ type Desk struct {
 	standings func() []ringpop.Standing
 	recorder  *recent.Recorder
 	programs  *programs
-	forgets   bool           // nobody will ask for the past
-	top       *topkeys.Watch // nil: nobody asks which keys matter
+	forgets   bool           // the past is never asked for
+	top       *topkeys.Watch // nil: it is never asked which keys matter
 	inUse     atomic.Int64   // keys, when count was called last
 	counted   time.Time      // when count was called last; of Run's goroutine
 	events    *events.Feed
@@ -60,7 +60,7 @@ func WithTopKeys(keys int) Option {
 	return func(d *Desk) { d.top = topkeys.New(keys) }
 }
 
-// WithoutPast has the Desk remember nothing of the past, as nobody will ask. It takes less memory.
+// WithoutPast has the Desk remember nothing of the past. It takes less memory.
 func WithoutPast() Option {
 	return func(d *Desk) { d.recorder, d.forgets = recent.New(0), true }
 }
@@ -89,7 +89,7 @@ func (d *Desk) EdgeCounts() headgate.EdgeCounts {
 }
 
 // Open opens the Desk of node, whose address is that. Call it once, before node starts. standings
-// tells of the members what node itself does not know; nil: node knows all.
+// reports of the members what node itself does not know; nil: node knows all.
 func (d *Desk) Open(node *headgate.Node, address string, standings func() []ringpop.Standing) {
 	d.node, d.address, d.standings = node, address, standings
 	d.programs.limits = node.Limits().Current
@@ -97,12 +97,12 @@ func (d *Desk) Open(node *headgate.Node, address string, standings func() []ring
 
 // Config of a Handler.
 type Config struct {
-	// Store has the versions of the limits. Default none: the limits are in a file, and nobody
+	// Store has the versions of the limits. Default none: the limits are in a file, and no one
 	// changes them here.
 	Store history.Store
 	// Policy says who may see and change what. It is called often.
 	Policy func() *callers.Policy
-	// Log is told of each change, and of each refused one.
+	// Log gets a line for each change, and for each refused one.
 	Log *slog.Logger
 }
 

@@ -21,7 +21,7 @@ const (
 	askPrograms = "series-programs" // of what programs did at the member's edge
 )
 
-// maxTotals is how many keys a member tells of.
+// maxTotals is how many keys a member reports.
 const maxTotals = 20_000
 
 // wanted is which part of a key's past is asked for.

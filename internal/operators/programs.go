@@ -134,7 +134,7 @@ func (p *programs) step(now time.Time) {
 	})
 }
 
-// names are the keys that programs used lately, each with false.
+// names are the keys that programs used recently, each with false.
 func (p *programs) names() map[string]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +158,7 @@ func (p *programs) each(f func(key string, allowed, rejected float64)) {
 	}
 }
 
-// refusals tells what was refused in one period after the other. An owner says what it allowed before
+// refusals counts what was refused in one period after the other. An owner says what it allowed before
 // programs say what they asked for, so what it allowed ahead is taken off what they ask for later.
 type refusals struct{ ahead float64 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/headgate/headgate/limiter"
 )
 
-// TopKey is a key of this host that somebody should look at.
+// TopKey is a key of this host that an operator should look at.
 type TopKey struct {
 	// Rule is the key of the rule that matched. Key is the key as operators may see it.
 	Rule, Key string
@@ -77,10 +77,10 @@ type RuleUse struct {
 	Used float64
 }
 
-// maxRules bounds the rules that RuleUse tells of.
+// maxRules bounds the rules that RuleUse reports.
 const maxRules = 10_000
 
-// RuleUse tells of all rules.
+// RuleUse is the use of all rules.
 func (d *Desk) RuleUse() (all []RuleUse) {
 	rules := d.node.Limits().Current().Rules()
 	for i := range rules[:min(len(rules), maxRules)] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package processor tells which processor it is, so that what all of them count
+// Package processor says on which processor a goroutine runs, so that what all of them count
 // need not be in one place. To write to a cache line that another processor has
 // just written to costs more than a whole decision does.
 package processor

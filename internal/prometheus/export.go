@@ -35,7 +35,7 @@ type Export struct {
 }
 
 // New returns an Export with a registry of its own, which also says how the
-// process does. refused hears of metrics that Prometheus does not take, such as
+// process does. refused is called with metrics that Prometheus does not take, such as
 // one with other tags than before; it may be called by many goroutines.
 func New(refused func(error)) (*Export, error) {
 	registry := prom.NewRegistry()
@@ -64,7 +64,7 @@ func (e *Export) Gauge(name string, read func() float64) error {
 	return e.register(prom.NewGaugeFunc(prom.GaugeOpts{Name: prefix + name, Help: help(prefix + name)}, read))
 }
 
-// InfoGauge is like Gauge, for a value that is always 1: its labels tell.
+// InfoGauge is like Gauge, for a value that is always 1: its labels have the information.
 func (e *Export) InfoGauge(name string, labels map[string]string) error {
 	return e.register(prom.NewGaugeFunc(prom.GaugeOpts{Name: prefix + name, Help: help(prefix + name), ConstLabels: labels},
 		func() float64 { return 1 }))

@@ -31,7 +31,7 @@ type Row struct {
 	Values []float64
 }
 
-// NewTable returns a Table of things that labels tell apart.
+// NewTable returns a Table of things that labels distinguish.
 func NewTable(labels ...string) *Table { return &Table{labels: labels} }
 
 // Gauge names the next metric, headgate_name.

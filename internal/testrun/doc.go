@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testrun tells tests about the run that they are part of: how long it
+// Package testrun describes to tests the run that they are part of: how long it
 // may take, and where the programs are that they share.
 package testrun
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package topkeys finds the few keys of one host that somebody should look at: those that are
+// Package topkeys finds the few keys of one host that an operator should look at: those that are
 // used most, rejected most, nearest to their limit, and least evenly used over the hosts.
 //
 //	w := topkeys.New(10)

@@ -152,7 +152,7 @@ func (c Count) utilization(elapsed time.Duration) float64 {
 	}
 }
 
-// Keys are those that are at the top in any way, at most four times as many as New was told,
+// Keys are those that are at the top in any way, at most four times as many as New was given,
 // in no order.
 func (w *Watch) Keys() []string {
 	w.mu.Lock()

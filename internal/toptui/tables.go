@@ -146,7 +146,7 @@ func hostCells(h *Host, now time.Time) []string {
 		printable.Text(h.Host), printable.Text(h.State), since, percent(&h.Share), fmt.Sprint(h.Keys), fmt.Sprint(h.Fallback),
 		rate(h.Allowed), rate(h.Rejected), printable.Text(h.Why),
 	}
-	if h.Error != "" { // nobody knows
+	if h.Error != "" { // unknown
 		for i := 4; i < 8; i++ {
 			cells[i] = "-"
 		}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fingerprint tells whether two configurations mean the same. It does not know where
+// Package fingerprint compares whether two configurations mean the same. It does not know where
 // they came from, and what the time is.
 package fingerprint
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package subscribers tells those who subscribed of each change, one call at a time and in the
+// Package subscribers calls those who subscribed with each change, one call at a time and in the
 // order of changes. It does not know what changes.
 package subscribers
 
@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// Of are the subscribers to changes of type C, and the changes that they are still to be told.
+// Of are the subscribers to changes of type C, and the changes that are not delivered to them yet.
 // The zero Of has none. It is safe for concurrent use.
 type Of[C any] struct {
 	mu         sync.Mutex       // guards what follows
@@ -30,7 +30,7 @@ type telling[C any] struct {
 	to     []*subscriber[C]
 }
 
-// Add has call told of each change that comes later. cancel ends it; one call may still be
+// Add has call called with each change that comes later. cancel ends it; one call may still be
 // running when cancel returns.
 func (o *Of[C]) Add(call func(C)) (cancel func()) {
 	s := &subscriber[C]{call: call}
@@ -47,7 +47,7 @@ func (o *Of[C]) Add(call func(C)) (cancel func()) {
 	}
 }
 
-// Change is the next change. Deliver tells it. A caller that keeps what is current stores that
+// Change is the next change. Deliver delivers it. A caller that keeps what is current stores that
 // first: who subscribes and reads it then misses nothing.
 func (o *Of[C]) Change(c C) {
 	o.mu.Lock()
@@ -55,7 +55,7 @@ func (o *Of[C]) Change(c C) {
 	o.pending = append(o.pending, telling[C]{c, o.all})
 }
 
-// Deliver tells the subscribers what is pending, unless someone is at it already: then that one
+// Deliver delivers to the subscribers what is pending, unless someone is at it already: then that one
 // goes on with it. Hold no lock that a subscriber may take.
 func (o *Of[C]) Deliver() {
 	if !o.begin() {

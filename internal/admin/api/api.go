@@ -27,7 +27,7 @@ type Options struct {
 	// Limits are those in force.
 	Limits *dynamicconfig.Live
 
-	// Store has their versions. Default none: the limits are in a file, and nobody
+	// Store has their versions. Default none: the limits are in a file, and no caller
 	// changes them here.
 	Store history.Store
 
@@ -54,7 +54,7 @@ type Options struct {
 	// Events are what happens.
 	Events *events.Feed
 
-	// Log is told of each change, and of each refused one.
+	// Log gets a line for each change, and for each refused one.
 	Log *slog.Logger
 }
 

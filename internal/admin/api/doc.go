@@ -32,7 +32,7 @@
 //
 // Each request shows a certificate, a bearer token, or the cookie with a token that a
 // browser has after /v1/login. The file of operators says who may see and change what; see
-// package callers. Whoever guesses tokens is slowed down. Each change is in the log with
+// package callers. A caller that guesses tokens is slowed down. Each change is in the log with
 // its author, as is each refused one. A request that a page of another site has a browser
 // send is refused.
 //

@@ -15,7 +15,7 @@
 //	server.Handle("/", pages)
 //
 // Everything on a page comes from the API of package api, which the pages ask as the one who
-// reads them: nobody sees or does more here than there. The pages are HTML; htmx replaces
+// reads them: no one sees or does more here than there. The pages are HTML; htmx replaces
 // parts of them, and uPlot draws. Both are in static, so that a browser needs no other site,
 // and the pages' Content-Security-Policy allows none.
 //

@@ -129,10 +129,10 @@ func (u *UI) put(r *http.Request, dry bool) (out versions.Outcome, err error) {
 	return out, late(err)
 }
 
-// late adds to err, if it says that somebody else was faster, what to do about it.
+// late adds to err, if it says that another operator was faster, what to do about it.
 func late(err error) error {
 	if p, ok := errors.AsType[*reply.Problem](err); ok && p.Status == http.StatusPreconditionFailed {
-		p.Detail = fmt.Sprintf("Somebody stored version %d while you were at it, and nothing was changed. Your text is still here: copy it, open the limits anew, and make your change again on top of theirs.", p.Newest)
+		p.Detail = fmt.Sprintf("Another operator stored version %d while you were at it, and nothing was changed. Your text is still here: copy it, open the limits anew, and make your change again on top of theirs.", p.Newest)
 	}
 	return err
 }

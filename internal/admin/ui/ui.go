@@ -129,7 +129,7 @@ func (u *UI) file(w http.ResponseWriter, r *http.Request) {
 // frame is a whole page.
 type frame struct {
 	Title string
-	Me    *me // nil: nobody has logged in
+	Me    *me // nil: no one has logged in
 	Pages []link
 	Host  string
 	Body  template.HTML

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package above asks the cluster above for leases of keys, in headgate's protocol or in Doorman's,
-// and tells the log when that cluster falls silent, when it answers again, and what it refuses.
+// and logs when that cluster falls silent, when it answers again, and what it refuses.
 //
 //	parent, err := above.New(above.Config{Addresses: edges, Name: "eu"}, log)
 //	node, err := headgate.New(config, source, members, headgate.WithParent(parent.Name(), parent))
@@ -109,7 +109,7 @@ type Cluster struct {
 
 	mu       sync.Mutex // protects following fields
 	silence  error      // why it does not answer; nil: it does
-	grumbled time.Time  // when a claim that was refused was last told
+	grumbled time.Time  // when a refused claim was last logged
 }
 
 // New returns the cluster above. It connects in the background.
@@ -170,7 +170,7 @@ func (p *Cluster) Claim(ctx context.Context, asked *claims.Claims) (*claims.Leas
 	return leases, errs
 }
 
-// grumbleEvery is how often claims that are refused are told of.
+// grumbleEvery is how often refused claims are logged.
 const grumbleEvery = time.Minute
 
 // tell logs what has changed with this answer.

@@ -29,7 +29,7 @@ type Access struct {
 	Policy *follow.Files[*callers.Policy] // nil: everybody may do everything
 	Staff  *follow.Files[*callers.Policy] // nil: operators have no API
 
-	// Denied is told of callers who may not use a key; nil: nobody is. Set it before
+	// Denied is called for callers that may not use a key; nil: none. Set it before
 	// anything is served.
 	Denied func(key string, why error)
 

@@ -39,7 +39,7 @@ func (c doorCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.A
 type local struct {
 	credentials.CommonAuthInfo
 
-	uid *uint32 // of its process; nil: the system does not tell
+	uid *uint32 // of its process; nil: the system does not say
 }
 
 // AuthType implements credentials.AuthInfo.
@@ -50,7 +50,7 @@ func (c doorCredentials) Clone() credentials.TransportCredentials {
 	return doorCredentials{c.TransportCredentials.Clone()}
 }
 
-// errNameless: a certificate that says nobody's name.
+// errNameless: a certificate that has no name.
 var errNameless = errors.New("the certificate has no name: give it a common name, or a DNS or URI name")
 
 // Identity says who calls: the caller of the policy, or else what its certificate says,
@@ -77,7 +77,7 @@ func certificate(ctx context.Context) (string, bool) {
 	return callers.Certified(&info.State)
 }
 
-// Identify names the host that calls: what it says, and its identity, so that nobody is
+// Identify names the host that calls: what it says, and its identity, so that no one is
 // taken for a host with another one.
 func Identify(ctx context.Context, claimed string) (string, error) {
 	if name, ok := certificate(ctx); ok && name == "" && callers.From(ctx).Name() == "" {

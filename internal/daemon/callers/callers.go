@@ -20,7 +20,7 @@
 //	    tokens: ["sha256:…"]
 //	    see: ["*"]                        # what keys and their rules do, for operators
 //	    change: ["llm:*"]                 # rules that are for such keys only, for operators
-//	anyone:                               # who shows none of these; without it, nobody else may do anything
+//	anyone:                               # who shows none of these; without it, no one else may do anything
 //	  use: ["public:*"]
 //
 // Out of scope: how certificates are checked (internal/daemon/certs).
@@ -182,7 +182,7 @@ func (p *Policy) add(s section) error {
 		return err
 	}
 	if len(s.Certificates)+len(s.Tokens)+len(s.UIDs) == 0 {
-		return errors.New("nobody can prove to be it: give it certificates, tokens or uids")
+		return errors.New("no one can prove to be this caller: give it certificates, tokens or uids")
 	}
 	for _, name := range s.Certificates {
 		if name == "" {
@@ -274,7 +274,7 @@ func (p *Policy) Who(proof Proof) (*Caller, error) {
 		return nil, nil
 	}
 	if proof.Token != "" {
-		// The time of a lookup by the token's hash tells a guesser nothing.
+		// The time of a lookup by the token's hash is of no use to a guesser.
 		if c := p.tokens[sha256.Sum256([]byte(proof.Token))]; c != nil {
 			return c, nil
 		}

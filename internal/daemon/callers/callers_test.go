@@ -110,7 +110,7 @@ func TestWithoutAnyoneNobodyElseMayDoAnything(t *testing.T) {
 func TestMistakesInAPolicy(t *testing.T) {
 	for text, want := range map[string]string{
 		"callers: [{use: ['*']}]":                               "caller 1 has no name",
-		"callers: [{name: a, use: ['*']}]":                      "nobody can prove to be it",
+		"callers: [{name: a, use: ['*']}]":                      "no one can prove to be this caller",
 		"callers: [{name: a, uids: [1]}, {name: a, uids: [2]}]": "two callers",
 		"callers: [{name: a, uids: [1]}, {name: b, uids: [1]}]": `also that of "a"`,
 		"callers: [{name: a, tokens: [secret]}]":                "headgate token makes both",

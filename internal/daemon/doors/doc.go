@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package doors serves the programs of a daemon, whoever they are: Edge over gRPC, and Web
+// Package doors serves the programs of a daemon: Edge over gRPC, and Web
 // over HTTP, at ports and at a Unix socket, where Web shares the socket with an Edge.
 //
 //	door := doors.Limited(listener, doors.GRPC, 10_000, scope)

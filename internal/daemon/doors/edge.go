@@ -80,7 +80,7 @@ func NewEdge(l *conns.Listener, turns Turns, ending *Ending, options ...grpc.Ser
 	), options...)
 	e.server = grpc.NewServer(options...)
 	grpc_health_v1.RegisterHealthServer(e.server, e.health)
-	// Until Serve, who asks hears that it is not yet time.
+	// Until Serve, callers get an error that says so.
 	e.health.SetServingStatus("", grpc_health_v1.HealthCheckResponse_NOT_SERVING)
 	return e
 }

@@ -60,7 +60,7 @@ func (s *splitter) accept() {
 	}
 }
 
-// passes tells whether err is over when some connections are, as that too many
+// passes reports whether err is over when some connections are, as that too many
 // files are open.
 func passes(err error) bool {
 	var t interface{ Temporary() bool }

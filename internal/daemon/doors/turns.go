@@ -11,7 +11,7 @@ import (
 // leave a processor to small requests. Use NewTurns. Safe for concurrent use.
 type Turns chan struct{}
 
-// NewTurns returns Turns that nobody has taken.
+// NewTurns returns Turns that are free.
 func NewTurns() Turns { return make(Turns, max(runtime.GOMAXPROCS(0)-1, 1)) }
 
 // Run does work when it is its turn. If ctx ends before, it returns false: what waits for a

@@ -22,7 +22,7 @@ const knock = time.Second
 // ListenUnix listens at a Unix socket that mode lets programs write to, which
 // is to connect. What a process left behind that no longer listens is removed;
 // what is no socket, or answers, is not. Until the mode is set, the socket has
-// what the umask leaves, which on its own lets nobody else connect.
+// what the umask leaves, which on its own lets no one else connect.
 func ListenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listener, error) {
 	if err := removeStale(ctx, path); err != nil {
 		return nil, fmt.Errorf("daemon: listen at the Unix socket %s: %w", path, err)
@@ -68,7 +68,7 @@ func (l *unixListener) Close() error {
 	return l.Listener.Close()
 }
 
-// removeStale removes a socket that nobody listens at.
+// removeStale removes a socket that no process listens at.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	switch {

@@ -24,7 +24,7 @@ import (
 	"github.com/headgate/headgate/internal/filewatch"
 )
 
-// poll is how often files are read, in case the system tells nothing of changes.
+// poll is how often files are read, in case the system reports no changes.
 const poll = 500 * time.Millisecond
 
 // Files are read together, and make one T. Use Open. Current and Newest are safe for

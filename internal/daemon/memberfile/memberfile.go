@@ -23,7 +23,7 @@ import (
 	"github.com/headgate/headgate/ringpop"
 )
 
-// lookEvery is how often the file of members is read, in case the system tells nothing of
+// lookEvery is how often the file of members is read, in case the system reports no
 // changes.
 const lookEvery = 500 * time.Millisecond
 
@@ -38,7 +38,7 @@ type Members struct {
 	Self string // this decider's address
 	Log  *slog.Logger
 
-	deaf bool // the system tells nothing of changes, for tests
+	deaf bool // the system reports no changes, for tests
 }
 
 var _ ringpop.Members = (*Members)(nil)
@@ -95,7 +95,7 @@ func (l *listing) check(hosts []ringpop.Host) error {
 	listed := slices.ContainsFunc(hosts, func(h ringpop.Host) bool { return h.Address == l.Self })
 	switch {
 	case len(hosts) == 0:
-		return fmt.Errorf("members: %s lists nobody", l.Path)
+		return fmt.Errorf("members: %s lists no host", l.Path)
 	case !listed && !l.within:
 		return fmt.Errorf("members: %s does not list this decider, %s: add it, or give the listed address as --address", l.Path, l.Self)
 	}

@@ -63,7 +63,7 @@ func TestTheFileOfMembersIsFollowed(t *testing.T) {
 		}()
 		time.Sleep(lookEvery)
 		synctest.Wait()
-		if told, logged := seen.take(), log.take(); told != "" || strings.Count(logged, "lists nobody") != 1 {
+		if told, logged := seen.take(), log.take(); told != "" || strings.Count(logged, "lists no host") != 1 {
 			t.Errorf("an empty file: told %s, logged %s", told, logged)
 		}
 		for _, step := range []struct{ text, want, said string }{
@@ -72,7 +72,7 @@ func TestTheFileOfMembersIsFollowed(t *testing.T) {
 			{"a:1\nb:1 # another comment\n", "a:1,b:1", ""},
 			{"a:1\nb\n", "", "members.txt:2"},
 			{"a:1\na:1\n", "", "more than once"},
-			{"", "", "lists nobody"},
+			{"", "", "lists no host"},
 			{strings.Repeat("#", maxSize+1), "", "more than"},
 			{"a:1\nc:1\n", "a:1,c:1", ""},
 			{"c:1\n", "c:1", ""}, // it leaves

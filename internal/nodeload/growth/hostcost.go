@@ -33,7 +33,7 @@ type HostCost struct {
 	RoundNs float64 `json:"round_ns"`
 	// WatchNs is CPU for a key in use, for each second in which it is watched.
 	WatchNs float64 `json:"watch_ns_per_s"`
-	// Bytes is memory for a key in use, and AsleepBytes for one that nobody
+	// Bytes is memory for a key in use, and AsleepBytes for one that no caller
 	// has used for some intervals.
 	Bytes       float64 `json:"bytes"`
 	AsleepBytes float64 `json:"asleep_bytes"`

@@ -36,17 +36,17 @@ type Turn[O comparable] struct {
 // Of is the owner of the job that waits.
 func (t Turn[O]) Of() O { return t.worker.of }
 
-// None tells whether t is the zero Turn.
+// None reports whether t is the zero Turn.
 func (t Turn[O]) None() bool { return t.worker == nil }
 
-// New returns a Set without workers. ended tells whether an owner has ended: its jobs wait for
+// New returns a Set without workers. ended reports whether an owner has ended: its jobs wait for
 // nothing any more.
 func New[O comparable](ended func(of O) bool) *Set[O] { return &Set[O]{ended: ended} }
 
 // Len is how many workers there are, idle ones among them.
 func (s *Set[O]) Len() int { return len(s.workers) }
 
-// Gone tells whether an owner has ended, or the Set.
+// Gone reports whether an owner has ended, or the Set.
 func (s *Set[O]) Gone(of O) bool { return s.over || s.ended(of) }
 
 // Spawn runs a job of an owner, until it ends or waits.

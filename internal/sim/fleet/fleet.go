@@ -159,7 +159,7 @@ func (f *Fleet) Deliver(e timeline.Event) error {
 	return nil
 }
 
-// ByProcess tells whether a process takes part in events of a kind: a paused one does so
+// ByProcess reports whether a process takes part in events of a kind: a paused one does so
 // later.
 func ByProcess(k timeline.Kind) bool { return k != version }
 

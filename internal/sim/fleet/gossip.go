@@ -28,10 +28,10 @@ type told struct {
 	done     bool // answered, or given up
 }
 
-// gossips tells whether any rule of s has hosts tell each other what they use.
+// gossips reports whether any rule of s has hosts tell each other what they use.
 func gossips(s *dynamicconfig.Snapshot) bool { return slices.Contains(s.Algorithms(), mesh.Name) }
 
-// gossipsLater tells whether an action lets a rule have hosts tell each other.
+// gossipsLater reports whether an action lets a rule have hosts tell each other.
 func gossipsLater(a scenario.Action) bool { return a.Algorithm == mesh.Name }
 
 // onMesh is a host's mesh on its own clock.

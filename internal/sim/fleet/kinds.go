@@ -31,7 +31,7 @@ const (
 	Kinds
 )
 
-// hasMessage tells whether the ref of an event at a host is a message.
+// hasMessage reports whether the ref of an event at a host is a message.
 func hasMessage(k timeline.Kind) bool {
 	switch k {
 	case request, answer, claimed, leased, hears, agreed, hushed, asked, replied, wakes, runs:

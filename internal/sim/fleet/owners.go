@@ -15,15 +15,15 @@ import (
 	"github.com/headgate/headgate/rpc/usage/ask"
 )
 
-// asksOwners tells whether any rule of s has owners asked.
+// asksOwners reports whether any rule of s has owners asked.
 func asksOwners(s *dynamicconfig.Snapshot) bool {
 	return slices.ContainsFunc(s.Algorithms(), isAsked)
 }
 
-// isAsked tells whether hosts may ask the owners of keys under an algorithm.
+// isAsked reports whether hosts may ask the owners of keys under an algorithm.
 func isAsked(name string) bool { return name == algorithm.NameExact || name == algorithm.NameAuto }
 
-// asksFor tells whether a host may ask the owner of a key under rule.
+// asksFor reports whether a host may ask the owner of a key under rule.
 func asksFor(rule *dynamicconfig.Rule) bool {
 	if m := rule.Migration; m != nil {
 		return isAsked(m.From) || isAsked(m.To)

@@ -19,13 +19,13 @@ type Process struct {
 // Current names the process that runs on h.
 func (h *Host) Current() Process { return Process{h, h.process} }
 
-// ended tells whether the process has ended.
+// ended reports whether the process has ended.
 func (p Process) ended() bool { return !p.host.Up || p.host.process != p.number }
 
 // Spawn runs job, which is of h's process, until it ends or waits.
 func (f *Fleet) Spawn(h *Host, job func()) { f.jobs.Spawn(h.Current(), job) }
 
-// Gone tells whether the process has ended, or the run.
+// Gone reports whether the process has ended, or the run.
 func (f *Fleet) Gone(p Process) bool { return f.jobs.Gone(p) }
 
 // wake has an event end a wait at a time, if it still lasts.

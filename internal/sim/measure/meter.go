@@ -199,7 +199,7 @@ func (m *meter) settle(mark, until traffic.Time) float64 {
 	return (until - mark).Seconds()
 }
 
-// near tells whether the second that begins with bin from is close to the
+// near reports whether the second that begins with bin from is close to the
 // oracle's. One event more or less is always close.
 func (m *meter) near(from int) bool {
 	s := m.sum(from, from+perSecond)

@@ -23,7 +23,7 @@ type Cluster struct {
 	Hosts, Owners [2]int
 }
 
-// Has tells whether host number n is one of c's.
+// Has reports whether host number n is one of c's.
 func (c *Cluster) Has(n int) bool {
 	return n >= c.Hosts[0] && n < c.Hosts[1] || n >= c.Owners[0] && n < c.Owners[1]
 }

@@ -25,7 +25,7 @@ type Selection struct {
 // String is the selection as the scenario writes it.
 func (s Selection) String() string { return s.text }
 
-// Empty tells whether s is none.
+// Empty reports whether s is none.
 func (s Selection) Empty() bool { return s.text == "" }
 
 // Among resolves s, in increasing order without repeats; hosts is how many

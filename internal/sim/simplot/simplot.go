@@ -33,7 +33,7 @@ const (
 	maxKeys = 3 // panels of one result
 )
 
-// CheckFile tells whether a file's name says what to draw: .svg or .png.
+// CheckFile reports whether a file's name says what to draw: .svg or .png.
 func CheckFile(file string) error {
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".svg", ".png":
@@ -137,7 +137,7 @@ func (p panel) height() vg.Length {
 	return h
 }
 
-// weighted tells whether there are weights to draw.
+// weighted reports whether there are weights to draw.
 func (p panel) weighted() bool { return len(p.key.Weights) > 0 }
 
 // most is the top of the scale of events/s: what is offered may be beyond.

@@ -67,7 +67,7 @@ func (w *Wire) Mend(id int) {
 // Heal ends all cuts.
 func (w *Wire) Heal() { w.cuts = nil }
 
-// IsCut tells whether nothing passes from a host to another.
+// IsCut reports whether nothing passes from a host to another.
 func (w *Wire) IsCut(from, to int) bool {
 	for i := range w.cuts {
 		if w.cuts[i].from[from] && w.cuts[i].to[to] {

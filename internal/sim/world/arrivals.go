@@ -200,7 +200,7 @@ func (c *cluster) fromTrace() {
 	}
 }
 
-// takes tells whether a load balancer sends traffic to the host.
+// takes reports whether a load balancer sends traffic to the host.
 func (h *host) takes() bool { return h.Up && h.away == 0 }
 
 // taker is who gets an event for host: that one, or another of hosts if that

@@ -118,7 +118,7 @@ func (b bound) bars() (worst, median float64) {
 	return cmp.Or(b.held, b.goal), cmp.Or(b.typical, b.held, b.goal)
 }
 
-// within tells whether v is on the good side of bar.
+// within reports whether v is on the good side of bar.
 func (m metric) within(v, bar float64) bool {
 	if m.least {
 		return v >= bar

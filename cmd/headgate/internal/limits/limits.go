@@ -28,7 +28,7 @@ one configuration.
 
 The commands exit with 0 after success, also if there was nothing to change; with 1 after an error;
 with 2 if diff --exit-code finds differences; with 3 if another change came first, so that yours
-must be made again; and with 4 if nobody confirmed what is dangerous.`,
+must be made again; and with 4 if a dangerous change was not confirmed.`,
 		Example: `  headgate limits check limits.yaml
   headgate limits show limits.yaml frontend:orders
   headgate limits import --from doorman resources.yaml -o limits.yaml

@@ -76,7 +76,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 				return s.print(cmd.OutOrStdout())
 			}
 			if len(c.Parent) == 0 && s.from["parent-protocol"] == "" {
-				c.ParentProtocol = "" // nobody is asked
+				c.ParentProtocol = "" // there is no cluster to ask
 			}
 			redisFromEnvironment(&c.Redis)
 			log, unclear := l.to(cmd.ErrOrStderr())
@@ -137,7 +137,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	flags.StringVar(&c.TLS.Key, "tls-key", "", "`file` with the key of --tls-cert")
 	flags.StringVar(&c.TLS.ClientCA, "tls-client-ca", "", "`file` with authorities, one of which must have signed programs' certificates (default they need none)")
 	flags.StringVar(&c.Policy, "policy", "", "`file` that says which programs may use, hold and charge which keys, followed as it changes (default everybody all)")
-	flags.StringVar(&c.Operators, "operators", "", "`file` that says who may see and change what at --admin, over /v1/, followed as it changes (default nobody: there is no /v1/)")
+	flags.StringVar(&c.Operators, "operators", "", "`file` that says who may see and change what at --admin, over /v1/, followed as it changes (default no one: there is no /v1/)")
 	flags.StringVar(&c.AdminTLS.Cert, "admin-cert", "", "`file` with the certificate of --admin, followed as it changes (default plain text)")
 	flags.StringVar(&c.AdminTLS.Key, "admin-key", "", "`file` with the key of --admin-cert")
 	flags.StringVar(&c.AdminTLS.ClientCA, "admin-client-ca", "", "`file` with authorities, one of which must have signed operators' certificates (default they need none)")
@@ -147,7 +147,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	flags.StringVar(&c.ClusterTLS.Name, "cluster-name", "", "a DNS `name` that all deciders' certificates have (default each has the address at which others dial it)")
 	redisFlags(cmd, &c.Redis)
 	flags.IntVar(&c.MaxConnections, "max-connections", daemon.DefaultMaxConnections, "connections to each of the edge, HTTP and the Unix socket; one more is closed as it comes")
-	flags.DurationVar(&c.LameDuck, "lame-duck", daemon.DefaultLameDuck, "how long requests are answered after health checks say no, so that load balancers hear of it")
+	flags.DurationVar(&c.LameDuck, "lame-duck", daemon.DefaultLameDuck, "how long requests are answered after health checks say no, so that load balancers notice")
 	flags.DurationVar(&c.Drain, "drain", daemon.DefaultDrain, "how long calls at the edge may take to end after that")
 	l.flags(cmd)
 	return cmd

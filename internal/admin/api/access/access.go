@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package access finds out which operator a request is from, lets browsers keep a token, and
-// slows down whoever guesses tokens. It does not know what may be asked.
+// slows down callers that guess tokens. It does not know what may be asked.
 package access
 
 import (
@@ -38,7 +38,7 @@ type Gate struct {
 	logins    logins
 }
 
-// New returns the Gate of operators. log is told of each that is not known.
+// New returns the Gate of operators. log gets a line for each that is not known.
 func New(operators func() *callers.Policy, log *slog.Logger) *Gate {
 	return &Gate{operators: operators, log: log}
 }

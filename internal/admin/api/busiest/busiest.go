@@ -101,7 +101,7 @@ type Key struct {
 const (
 	// Step is the length of a period of a Top.
 	Step = 2 * time.Second
-	// Periods is how many periods a Top tells of: the last minute.
+	// Periods is how many periods a Top covers: the last minute.
 	Periods = 30
 	// Now is how many of the newest periods Allowed and Rejected are the mean of.
 	Now = 5

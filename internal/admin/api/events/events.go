@@ -27,11 +27,11 @@ type Event struct {
 	Text string `json:"text"` // for people
 }
 
-// Feed remembers the newest events, and tells who listens. Use New. It is safe for
+// Feed remembers the newest events, and sends them to listeners. Use New. It is safe for
 // concurrent use.
 type Feed struct {
 	now func() time.Time
-	run string // tells this Feed from that of the daemon's last run
+	run string // differs from that of the daemon's last run
 
 	mu     sync.Mutex // guards what follows
 	last   int64      // the ID of the newest

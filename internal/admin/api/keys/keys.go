@@ -40,7 +40,7 @@ type Source struct {
 	// Counts calls f with what each key in use has counted at this daemon, in any order.
 	Counts func(f func(limiter.Count))
 
-	// Programs calls f with what programs that report at this daemon's edge did lately with
+	// Programs calls f with what programs that report at this daemon's edge did recently with
 	// each key, in tokens, in any order.
 	Programs func(f func(key string, allowed, rejected float64))
 
@@ -67,7 +67,7 @@ type Answers struct {
 	// Limits are those in force.
 	Limits *dynamicconfig.Live
 
-	// Events and Log are told of each bucket that is made full again, and Log of each
+	// Events and Log get each bucket that is made full again, and Log of each
 	// that is not.
 	Events *events.Feed
 	Log    *slog.Logger
@@ -237,7 +237,7 @@ func (a *Answers) trace(w http.ResponseWriter, r *http.Request, who *callers.Cal
 	return reply.JSON(w, http.StatusOK, map[string]any{"failed": failures(ctx, a.Trace(ctx, key, r.Method == http.MethodPut))})
 }
 
-// failures says of each member why it did not do what it was told under ctx.
+// failures says of each member why it did not do what ctx asked for.
 func failures(ctx context.Context, errs map[string]error) map[string]string {
 	failed := make(map[string]string)
 	for host, err := range errs {

@@ -23,7 +23,7 @@ const Small = 64 << 10
 // for concurrent use.
 type Turn chan struct{}
 
-// New returns a Turn that nobody has.
+// New returns a Turn that is free.
 func New() Turn { return make(Turn, 1) }
 
 // arrival is how long a large body may take to arrive, from its turn on.
@@ -32,7 +32,7 @@ const arrival = 10 * time.Second
 // Wait returns when r, which w answers, may be read, or with an error when its sender has gone.
 // Call done after the answer.
 func (t Turn) Wait(w http.ResponseWriter, r *http.Request) (done func(), err error) {
-	if r.ContentLength >= 0 && r.ContentLength <= Small { // -1: nobody knows
+	if r.ContentLength >= 0 && r.ContentLength <= Small { // -1: unknown
 		return func() {}, nil
 	}
 	select {

@@ -18,7 +18,7 @@ import (
 type Handler func(w http.ResponseWriter, r *http.Request, who *callers.Caller) error
 
 // MaxWait is how long the other members are waited for. It is less than callers wait, 10 s by
-// default, so that they hear which member did not answer.
+// default, so that they learn which member did not answer.
 const MaxWait = 5 * time.Second
 
 // JSON answers with v as JSON.

@@ -67,7 +67,7 @@ type Answers struct {
 	// Store has their versions; nil if they are in a file.
 	Store history.Store
 
-	// Events and Log are told of each change, and Log of each refused one.
+	// Events and Log get each change, and Log each refused one.
 	Events *events.Feed
 	Log    *slog.Logger
 }

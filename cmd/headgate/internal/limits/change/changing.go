@@ -21,7 +21,7 @@ import (
 	"github.com/headgate/headgate/internal/daemon"
 )
 
-// exitUnconfirmed is the exit code of a dangerous change that nobody confirmed.
+// exitUnconfirmed is the exit code of a dangerous change that was not confirmed.
 const exitUnconfirmed = 4
 
 // changing is what the commands that change limits have in common.

@@ -20,7 +20,7 @@ func newPrune() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune --keep N",
 		Short: "Remove the oldest versions of a database",
-		Long: `prune removes all versions but the newest N for good. It asks before it removes any. Nobody can
+		Long: `prune removes all versions but the newest N for good. It asks before it removes any. You cannot
 look at these versions or roll back to them later: export those that you need.`,
 		Example: `  headgate limits prune --limits-db /var/lib/headgate --keep 1000
   headgate limits prune --limits-db /var/lib/headgate --keep 1000 --yes`,

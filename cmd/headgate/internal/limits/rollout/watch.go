@@ -106,7 +106,7 @@ func (w *Watch) Run(ctx context.Context, out io.Writer, s adminclient.Store, bef
 // answered bounds how long a decider may take to answer. It waits 30 s for its members.
 const answered = 40 * time.Second
 
-// rejected is what was rejected lately of the keys that a change of the text before is about.
+// rejected is what was recently rejected of the keys that a change of the text before is about.
 func rejected(ctx context.Context, s adminclient.Store, before history.Version, lately time.Duration) (d lasthour.DryRun, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answered)
 	defer cancel()
