@@ -16,10 +16,11 @@ func (s *Server) GetCapacity(ctx context.Context, r *doormanpb.GetCapacityReques
 	s.metrics.capacity.Inc(1)
 	resources, now := r.GetResource(), s.now()
 	bands := make([]claims.Band, len(resources))
-	leases, err := lease(ctx, s, "client", r.GetClientId(), resources, now, func(i int, a *amends) ([]claims.Band, error) {
+	leases, err := lease(ctx, s, "client", r.GetClientId(), resources, now, func(i int, c *claims.Claim, a *amends) error {
 		wants, err := a.amount("wants", resources[i].GetWants())
 		bands[i] = claims.Band{Priority: resources[i].GetPriority(), Clients: 1, Wants: wants}
-		return bands[i : i+1 : i+1], err
+		c.Bands = bands[i : i+1 : i+1]
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -41,8 +42,14 @@ func (s *Server) GetCapacity(ctx context.Context, r *doormanpb.GetCapacityReques
 func (s *Server) GetServerCapacity(ctx context.Context, r *doormanpb.GetServerCapacityRequest) (*doormanpb.GetServerCapacityResponse, error) {
 	s.metrics.serverCapacity.Inc(1)
 	resources, now := r.GetResource(), s.now()
-	leases, err := lease(ctx, s, "server", r.GetServerId(), resources, now, func(i int, a *amends) ([]claims.Band, error) {
-		return bandsOf(resources[i].GetWants(), a)
+	ids := make([]uint64, len(resources))
+	leases, err := lease(ctx, s, "server", r.GetServerId(), resources, now, func(i int, c *claims.Claim, a *amends) (err error) {
+		ids[i] = s.told.id(c.Host, c.Key)
+		if resources[i].GetHas() == nil {
+			c.Has = s.told.has(ids[i], now)
+		}
+		c.Bands, err = bandsOf(resources[i].GetWants(), a)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -52,6 +59,7 @@ func (s *Server) GetServerCapacity(ctx context.Context, r *doormanpb.GetServerCa
 		if l == nil {
 			continue
 		}
+		s.told.note(ids[i], l.Amount, now.Add(l.Lasts))
 		gets, safe := answer(l, clientsOf(resources[i].GetWants()), now)
 		response.Response = append(response.Response, &doormanpb.ServerCapacityResourceResponse{
 			ResourceId: resources[i].ResourceId, Gets: gets, SafeCapacity: safe, Algorithm: algorithmOf(l),
@@ -75,10 +83,10 @@ type resource interface {
 	GetHas() *doormanpb.Lease
 }
 
-// lease claims resources for the caller that is called id, which wants bands(i) of
-// the i-th. Each resource has its lease. It has none, and is left out of the answer,
-// if it cannot be claimed or if its owner did not answer.
-func lease[R resource](ctx context.Context, s *Server, kind, id string, resources []R, now time.Time, bands func(i int, a *amends) ([]claims.Band, error)) ([]*claims.Lease, error) {
+// lease claims resources for the caller that is called id. want completes the claim of the
+// i-th, which has all but what the caller wants. Each resource has its lease. It has none, and
+// is left out of the answer, if it cannot be claimed or if its owner did not answer.
+func lease[R resource](ctx context.Context, s *Server, kind, id string, resources []R, now time.Time, want func(i int, c *claims.Claim, a *amends) error) ([]*claims.Lease, error) {
 	host, err := s.host(ctx, kind, id)
 	if err != nil {
 		return nil, s.refused(err)
@@ -98,7 +106,7 @@ func lease[R resource](ctx context.Context, s *Server, kind, id string, resource
 			continue
 		}
 		claim.Has = a.held(r.GetHas(), now)
-		if claim.Bands, err = bands(i, &a); err != nil {
+		if err := want(i, &claim, &a); err != nil {
 			a.leaveOut(err)
 			continue
 		}

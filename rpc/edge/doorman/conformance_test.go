@@ -52,6 +52,7 @@ var conformance = map[string]func(t *testing.T, w *world){
 	"servers downstream, by band":                       serverBands,
 	"servers downstream know how to share":              serverAlgorithm,
 	"a restart keeps the tree's grants":                 serverRestart,
+	"a restart keeps what servers do not say they have": serverOfOld,
 	"servers downstream, what is safe":                  serverSafe,
 	"a short lease ends later than it begins":           shortLease,
 	"a server is not the client of its name":            namesakes,
@@ -383,6 +384,25 @@ func serverRestart(t *testing.T, w *world) {
 	}
 	if got := w.getServer("y", "fair-learns", nil, [3]float64{0, 5, 100}).GetGets().GetCapacity(); got > 40 {
 		t.Errorf("y gets %v of the 40 that nobody has", got)
+	}
+}
+
+// A server of 2016 does not say what it has. The edge that told it knows.
+func serverOfOld(t *testing.T, w *world) {
+	w.getServer("x", "fair-learns", nil, [3]float64{1, 5, 80})
+	w.pass(time.Minute)
+	if got := w.getServer("x", "fair-learns", nil, [3]float64{1, 5, 80}).GetGets().GetCapacity(); got != 80 {
+		t.Fatalf("x gets %v of the 80 that it wants", got)
+	}
+	w.restart()
+	for range 3 {
+		w.pass(8 * time.Second)
+		if got := w.getServer("x", "fair-learns", nil, [3]float64{1, 5, 80}).GetGets().GetCapacity(); got != 80 {
+			t.Errorf("the owner restarted, and x has %v of its 80", got)
+		}
+		if got := w.getServer("y", "fair-learns", nil, [3]float64{1, 5, 80}).GetGets().GetCapacity(); got != 0 {
+			t.Errorf("the owner learns, and y, which is new, gets %v", got)
+		}
 	}
 }
 

@@ -67,6 +67,7 @@ type Server struct {
 	maxResources int
 	identify     func(context.Context) (string, bool)
 	now          func() time.Time
+	told         *told
 	metrics      metrics
 	log          *slog.Logger
 	grumbled     onceAMinute // of refusals
@@ -84,6 +85,7 @@ func NewServer(claims Claimer, o ServerOptions) *Server {
 		identify:     o.Identify,
 		now:          o.Now,
 		log:          o.Log,
+		told:         newTold(),
 		discovery: &doormanpb.DiscoveryResponse{
 			Mastership: &doormanpb.Mastership{MasterAddress: new(o.Address)},
 			IsMaster:   new(true),

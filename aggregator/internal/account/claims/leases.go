@@ -80,7 +80,8 @@ func (r *leaseRow) known() time.Duration { return later(r.until, time.Duration(r
 //
 // A host that claims again before Recalculate has passed since its amount was
 // last calculated gets the same amount; only what it wants is noted. While the
-// account learns, hosts get what they say they have, as far as the capacity goes.
+// account learns, hosts get what they say they have, as far as the capacity goes. A host
+// that claims an amount, and says that it has nothing, gets what it wants of what it holds here.
 //
 // A host that keeps gets no more than it holds here, or than it says if it holds nothing
 // here. If it goes on to keep, it gets no more than its target after two leases. A cluster
@@ -116,8 +117,11 @@ func (l *Leases) Claim(now time.Duration, t Terms, c Capacity, host uint32, clai
 	case holds && claim.Keep && now-r.at < keepsFor*max(t.Lease, t.Remember): // as it is
 	case learning, claim.Keep && !holds:
 		most := has
-		if claim.Keep && holds {
+		switch {
+		case claim.Keep && holds:
 			most = min(has, c.down(r.part+r.beyond))
+		case holds && has == 0 && !claim.Headroom: // it does not say, and this is leased to it
+			most = min(c.down(r.part+r.beyond), c.up(allWanted(claim.Bands)))
 		}
 		part, beyond := l.back(c, r, most)
 		l.grant(r, part, beyond)
@@ -164,6 +168,14 @@ func (l *Leases) scale(factor float64, whole bool) {
 		}
 		l.hold(r, held)
 	}
+}
+
+// allWanted is what all bands want together.
+func allWanted(bands []Band) (sum float64) {
+	for _, b := range bands {
+		sum += clean(b).Wants
+	}
+	return sum
 }
 
 // become notes that what r's host holds is a part of the limit: it says that it has so much.

@@ -102,6 +102,13 @@ func TestClaimsInTime(t *testing.T) {
 			{0, learning, 100, 1, Claim{Has: 1000, Bands: wants(30)}, 1000},
 			{0, learning, 100, 2, Claim{Has: 90, Bands: wants(90)}, 90},
 		}},
+		{"a new owner gives a host that says it has nothing what it leases to it", fair, []step{
+			{0, learning, 100, 1, Claim{Keep: true, Has: 60, Bands: wants(80)}, 60}, // an earlier owner handed it over
+			{8 * second, learning, 100, 1, Claim{Bands: wants(80)}, 60},
+			{8 * second, learning, 100, 2, Claim{Bands: wants(80)}, 0}, // new
+			{16 * second, learning, 100, 1, Claim{Bands: wants(30)}, 30},
+			{24 * second, learning, 100, 1, Claim{Headroom: true, Bands: wants(80)}, 0}, // it says what it has
+		}},
 		{"what was handed back is not there for others", fair, []step{
 			{59 * second, learning, 100, 1, Claim{Has: 80, Bands: wants(80)}, 80},
 			{60 * second, learning, 100, 2, Claim{Bands: wants(80)}, 20},

@@ -210,8 +210,18 @@ func (d *dumbLeases) claim(now time.Duration, t Terms, c Capacity, host uint32, 
 	case holds && claim.Keep && now-h.at < 2*max(t.Lease, t.Remember):
 	case now < t.LearnUntil, claim.Keep && !holds:
 		back := has
-		if claim.Keep && holds { // no more than it holds
+		switch {
+		case claim.Keep && holds: // no more than it holds
 			back = math.Min(has, h.part+h.beyond)
+		case holds && has == 0 && !claim.Headroom: // what it wants of that
+			all := 0.0
+			for _, b := range claim.Bands {
+				all += clean(b).Wants
+			}
+			if back = h.part + h.beyond; c.Whole {
+				back = math.Floor(back + wholly)
+			}
+			back = math.Min(back, round(all))
 		}
 		_, unbounded := d.targets(c.Amount, host)
 		switch bound, unbound, any := d.kinds(h, c.Amount); {
