@@ -88,7 +88,7 @@ func (d *Daemon) edgeOptions() (options []grpc.ServerOption) {
 	if d.access.Programs != nil {
 		secure = credentials.NewTLS(d.access.Programs.Server("h2"))
 	}
-	return append(options, grpc.Creds(grpcconns.Limited(access.Credentials(secure))))
+	return append(options, grpc.Creds(grpcconns.Limited(access.Credentials(secure, d.log.With("server", doors.GRPC)))))
 }
 
 // openWeb has HTTP served at l, encrypted if it is to be. HTTP/2 is not offered: one

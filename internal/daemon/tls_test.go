@@ -5,6 +5,7 @@ package daemon
 import (
 	"context"
 	"crypto/tls"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -107,19 +108,40 @@ func TestBothDoorsSpeakTLSAndTheUnixSocketDoesNot(t *testing.T) {
 	}
 }
 
-// What the HTTP server has to say goes where all else is logged.
-func TestWhatGoesWrongOverHTTPIsLogged(t *testing.T) {
+// Whose handshake fails is logged at each door, where all else is. A check that the port is open
+// fails none.
+func TestHandshakesThatFailAreLogged(t *testing.T) {
 	log, logged := recording()
 	d, err := Start(t.Context(), secured(t, certtest.New(t)), log)
 	if err != nil {
 		t.Fatal(err)
 	}
+	check, err := new(net.Dialer).DialContext(t.Context(), "tcp", d.Edge())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := check.Close(); err != nil {
+		t.Error(err)
+	}
 	_, _ = get(t, httpTo(t, "tcp", d.HTTP()), "/healthz") // plain text
+	if err := allow(t, dial(t, d.Edge())); err == nil {
+		t.Error("plain text is answered at the edge")
+	}
 	if err := d.Stop(context.Background()); err != nil {
 		t.Error(err)
 	}
-	if got := logged(); !strings.Contains(got, "TLS handshake error") || !strings.Contains(got, "level=WARN") || !strings.Contains(got, "server=http") {
-		t.Errorf("logged:\n%s", got)
+	for _, door := range []string{"http", "edge"} {
+		found := false
+		for line := range strings.Lines(logged()) {
+			failed := strings.Contains(line, "TLS handshake error") && strings.Contains(line, "server="+door)
+			found = found || failed && strings.Contains(line, "level=WARN")
+			if failed && strings.Contains(line, "EOF") {
+				t.Errorf("who says nothing is logged: %s", line)
+			}
+		}
+		if !found {
+			t.Errorf("nothing of the door %s is logged:\n%s", door, logged())
+		}
 	}
 }
 

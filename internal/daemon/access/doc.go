@@ -4,7 +4,7 @@
 // by certificates, tokens, and users of this machine, as a policy has them.
 //
 //	a, err := access.Open(access.Config{Policy: "policy.yaml"}, log)
-//	grpc.NewServer(grpc.ChainUnaryInterceptor(a.Call), grpc.Creds(access.Credentials(secure)))
+//	grpc.NewServer(grpc.ChainUnaryInterceptor(a.Call), grpc.Creds(access.Credentials(secure, log)))
 //	handler = a.Wrap(handler)
 //	…
 //	a.Close()

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -18,13 +20,15 @@ import (
 )
 
 // Credentials returns credentials that talk as others do, TLS or plain text, to all but
-// programs of this machine, who come by a Unix socket.
-func Credentials(others credentials.TransportCredentials) credentials.TransportCredentials {
-	return doorCredentials{others}
+// programs of this machine, who come by a Unix socket. log is told whose handshake failed.
+func Credentials(others credentials.TransportCredentials, log *slog.Logger) credentials.TransportCredentials {
+	return doorCredentials{others, log}
 }
 
 type doorCredentials struct {
 	credentials.TransportCredentials
+
+	log *slog.Logger
 }
 
 // ServerHandshake implements credentials.TransportCredentials.
@@ -32,7 +36,11 @@ func (c doorCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.A
 	if conn.LocalAddr().Network() == "unix" {
 		return conn, local{uid: uidOf(conn)}, nil
 	}
-	return c.TransportCredentials.ServerHandshake(conn)
+	text, info, err := c.TransportCredentials.ServerHandshake(conn)
+	if err != nil && !errors.Is(err, io.EOF) { // a check of the port says nothing, and leaves
+		c.log.Warn("TLS handshake error", "from", conn.RemoteAddr(), "error", err)
+	}
+	return text, info, err
 }
 
 // local is the AuthInfo of a program of this machine.
@@ -47,7 +55,7 @@ func (local) AuthType() string { return "unix" }
 
 // Clone implements credentials.TransportCredentials.
 func (c doorCredentials) Clone() credentials.TransportCredentials {
-	return doorCredentials{c.TransportCredentials.Clone()}
+	return doorCredentials{c.TransportCredentials.Clone(), c.log}
 }
 
 // errNameless: a certificate that has no name.
