@@ -7,8 +7,9 @@
 //	server.ErrorLog = slog.NewLogLogger(log.With("server", "http").Handler(), slog.LevelWarn)
 //
 // One cause is logged at most once a second. A cause is a message and its error,
-// without addresses and numbers: a client that fails a thousand times a second, each
-// time from another port, is one cause. Lines at Info and Debug pass: clients do not cause them.
+// without addresses, numbers and what is quoted: a client that fails a thousand times a second, each
+// time from another port, is one cause. Texts of more than 8 KiB are cut. Lines at Info and
+// Debug pass: clients do not cause them.
 //
 // Out of scope: metrics, which count what is not logged.
 package loglimit

@@ -18,10 +18,13 @@ const (
 	// maxCauses bounds the causes that one logger logs in that time: clients choose
 	// some of the words.
 	maxCauses = 16
+	// maxText is the most that is logged of a message, and of each of its values, in bytes:
+	// clients choose some of the words, and how many. A stack is shorter.
+	maxText = 8 << 10
 )
 
-// Handler is a slog.Handler that withholds lines. The next line that the same
-// logger logs says how many, as `withheld`. Use New. Safe for concurrent use.
+// Handler is a slog.Handler that withholds lines, and cuts long ones. The next line that the
+// same logger logs says how many were withheld, as `withheld`. Use New. Safe for concurrent use.
 type Handler struct {
 	next slog.Handler
 	of   *causes
@@ -40,6 +43,7 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelWarn {
 		return h.next.Handle(ctx, r)
 	}
+	r = cut(r)
 	withheld, ok := h.of.admit(time.Now(), causeOf(r))
 	if !ok {
 		return nil
@@ -87,8 +91,37 @@ func (c *causes) admit(now time.Time, cause string) (withheld int, ok bool) {
 	return withheld, true
 }
 
-// varies is where a connection comes from, and numbers: clients choose lengths.
-var varies = regexp.MustCompile(`\S+:\d+|\d+`)
+// cut is r with no text that is longer than maxText.
+func cut(r slog.Record) slog.Record {
+	long := len(r.Message) > maxText
+	r.Attrs(func(a slog.Attr) bool {
+		long = long || len(a.Value.String()) > maxText
+		return !long
+	})
+	if !long {
+		return r
+	}
+	short := slog.NewRecord(r.Time, r.Level, clip(r.Message), r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		if text := a.Value.String(); len(text) > maxText {
+			a.Value = slog.StringValue(clip(text))
+		}
+		short.AddAttrs(a)
+		return true
+	})
+	return short
+}
+
+func clip(text string) string {
+	if len(text) <= maxText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxText], "") + "…"
+}
+
+// varies is what is quoted, where a connection comes from, and numbers: clients choose words and
+// lengths.
+var varies = regexp.MustCompile(`(?:"(?:\\.|[^"\\])*(?:"\s*|…?$))+|\S+:\d+|\d+`)
 
 // causeOf is the first line of r's message, and of its error, without what varies.
 func causeOf(r slog.Record) string {

@@ -23,13 +23,14 @@ func TestMishapsOfConnectionsAreLoggedOnceASecond(t *testing.T) {
 				server.Printf("http: TLS handshake error from 192.0.2.1:%d: client sent an HTTP request to an HTTPS server", 1024+i)
 				server.Printf("http: TLS handshake error from [2001:db8::%x]:1: EOF", i)
 				server.Printf("http: TLS handshake error from 192.0.2.1:1: message of length %d", i)
+				server.Printf("http: TLS handshake error from 192.0.2.1:1: tls: unsupported protocols (%q)", []string{strings.Repeat("x", i), `"` + strings.Repeat("y", i)}[i%2:])
 			}
-			for cause, want := range map[string]int{"client sent": 1, "EOF": 1, "length": 1} {
+			for cause, want := range map[string]int{"client sent": 1, "EOF": 1, "length": 1, "protocols": 1} {
 				if got := strings.Count(out.String(), cause); got != want {
 					t.Errorf("second %d: %d lines of %s", second, got, cause)
 				}
 			}
-			if told := strings.Contains(out.String(), "withheld=2997"); told != (second > 0) {
+			if told := strings.Contains(out.String(), "withheld=3996"); told != (second > 0) {
 				t.Errorf("second %d: %s", second, &out)
 			}
 			out.Reset()
@@ -48,6 +49,29 @@ func TestMishapsOfConnectionsAreLoggedOnceASecond(t *testing.T) {
 			t.Errorf("%s", got)
 		}
 	})
+}
+
+// A TLS handshake may name 64 KiB of protocols, which its error repeats.
+func TestLongTextsAreCut(t *testing.T) {
+	var out bytes.Buffer
+	log := slog.New(New(slog.NewTextHandler(&out, nil)))
+	long := strings.Repeat("é", maxText)
+	log.Warn("TLS handshake error", "from", "192.0.2.1:1", "error", errors.New(long))
+	log.Warn(long, "n", 7)
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	for i, want := range []string{"from=192.0.2.1:1", "n=7"} {
+		if n := len(lines[i]); n > maxText+200 || !strings.Contains(lines[i], want) || !strings.Contains(lines[i], "é…") {
+			t.Errorf("a line of %d bytes: %.100s", n, lines[i])
+		}
+	}
+	out.Reset()
+	log.Warn("short", "error", errors.New("no file"))
+	if !strings.HasSuffix(out.String(), "msg=short error=\"no file\"\n") {
+		t.Error(out.String())
+	}
 }
 
 func TestACauseIsAMessageAndItsError(t *testing.T) {
