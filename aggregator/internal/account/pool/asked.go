@@ -212,11 +212,9 @@ func (k *holdings) loan(wants, rate, cost, least, rise float64, limit algorithm.
 	if need := k.need(wants, rate, cost, 2); need <= limit.Burst/small && k.far(limit) {
 		loan, least = upper(loan, lower(k.need(wants, rate, cost, 4), limit.Burst/small)), 0
 	}
-	all := upper(k.wants, wants)
-	others := rise * float64(k.rows.Len()-1)
-	loan = lower(loan, portion*upper(k.pool, 0)*wants/(all+others))
+	loan = lower(loan, k.portion(wants, rise))
 	if wants >= busy*cost {
-		inflow := wants / all * upper(limit.Rate-k.rates(limit.Rate), 0)
+		inflow := wants / upper(k.wants, wants) * upper(limit.Rate-k.rates(limit.Rate), 0)
 		loan = upper(loan, lower(inflow/pace, k.pool/2))
 	}
 	loan = lower(loan, mostLent*limit.Burst-k.lent)
@@ -224,6 +222,22 @@ func (k *holdings) loan(wants, rate, cost, least, rise float64, limit algorithm.
 		return 0
 	}
 	return loan
+}
+
+// again is what a host is lent at least that asks again after it has spent so much of its loans
+// since its last report: as much as it has spent. So its loans double from ask to ask, and a batch of
+// events takes few asks, though no average shows it yet.
+func (k *holdings) again(spent, wants, rise float64, limit algorithm.Limit) float64 {
+	if !(spent > 0) || !(wants > 0) {
+		return 0
+	}
+	return lower(lower(spent, k.portion(wants, rise)), mostLent*limit.Burst-k.lent)
+}
+
+// portion is the part of the pool that a host which wants so much is lent at most: see loan.
+func (k *holdings) portion(wants, rise float64) float64 {
+	others := rise * float64(k.rows.Len()-1)
+	return portion * upper(k.pool, 0) * wants / (upper(k.wants, wants) + others)
 }
 
 // ahead is what a host is lent at least with its grant. Where hosts have few events, most of

@@ -220,6 +220,23 @@ func TestTheFirstEventsOfABurstAreLent(t *testing.T) {
 	}
 }
 
+// A host gets its events in batches, of which no average of its demand shows anything. Its loans
+// double from ask to ask, so that it asks less often than a host may.
+func TestABatchOfEventsTakesFewAsks(t *testing.T) {
+	limit := algorithm.Limit{Rate: 200, Burst: 200}
+	for batch, most := range map[int]int{60: 6, 120: 9} {
+		k := askedOf(limit)
+		hosts := make([]askingHost, 3)
+		for i := range hosts {
+			hosts[i].id = uint32(i)
+			hosts[i].report(k, 0, limit, 1)
+		}
+		if got := hosts[0].drain(k, 0, limit, batch, 2); got != float64(batch) || hosts[0].asks > most {
+			t.Errorf("of a batch of %d, %v are taken with %d asks, want at most %d", batch, got, hosts[0].asks, most)
+		}
+	}
+}
+
 // Where hosts have few events, a grant brings nothing: what eight hosts held of it, unused,
 // was missing each time the pool ran empty.
 func TestHostsWithFewEventsAreLentTheFirstOnesWithAnAskAlone(t *testing.T) {

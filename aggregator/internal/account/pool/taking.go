@@ -135,6 +135,7 @@ func (k *asked) lend(now time.Duration, host uint32, most, holds, wants, cost fl
 	wants, cost = float64(row.wants), upper(cost, 1)
 	rise := upper(wants-before, 0)
 	worth := upper(k.loan(wants, row.weight*k.limit, cost, few, rise, limit), k.first(cost, limit))
+	worth = upper(worth, k.again(float64(row.lent-row.out()), wants, rise, limit))
 	loan := sum.Grains(lower(worth, most))
 	if float64(loan) > most { // rounded up: the host has no room for that
 		loan = math.Nextafter32(loan, 0)
