@@ -20,17 +20,19 @@ const (
 )
 
 // DecideAll decides about asks, and returns a Decision for each, in their order. Asks
-// for one key are decided one after the other. Those that wait for the owners of
-// different keys wait at the same time, and share calls.
+// for one key are decided one after the other, in their order too. Asks that wait for
+// the owners of different keys wait at the same time, and share calls.
 func (e *Engine) DecideAll(ctx context.Context, asks []edge.Ask) []edge.Decision {
 	decisions := make([]edge.Decision, len(asks))
 	var waits chains
 	for i := range asks {
-		if a := &asks[i]; a.Kind <= edge.Hold && len(asks) > 1 && e.group.Elsewhere(a.Key) {
+		a := &asks[i]
+		waiting := a.Kind <= edge.Hold && len(asks) > 1 && e.group.Elsewhere(a.Key)
+		if waiting || waits.has(a.Key) {
 			waits.add(i, a.Key)
 			continue
 		}
-		decisions[i] = e.Decide(ctx, asks[i])
+		decisions[i] = e.Decide(ctx, *a)
 	}
 	e.each(len(waits.all), func(chain int) {
 		for _, i := range waits.all[chain] {
@@ -46,6 +48,13 @@ type chains struct {
 	of  map[string]int
 }
 
+// has reports whether an ask for key was added.
+func (c *chains) has(key string) bool {
+	_, ok := c.of[key]
+	return ok
+}
+
+// add adds the index of an ask for key.
 func (c *chains) add(i int, key string) {
 	at, ok := c.of[key]
 	if !ok {
