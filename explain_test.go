@@ -93,7 +93,7 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 				n.For("k").Charge(3)
 				n.For("k").Decide(context.Background(), 1, 0)
 			},
-			want: "refused: this host's part of the limit has too few tokens", now: "owes 2 tokens: the debt is paid in",
+			want: "refused: this host's part of the limit has too few tokens", now: "is 2 tokens in debt: the debt is paid in",
 		},
 		"max_keys": {
 			refuses: true,
