@@ -22,7 +22,7 @@ func (s *Store) Append(ctx context.Context, c history.Change) (history.Version, 
 	if err != nil && !errors.Is(err, history.ErrEmpty) {
 		return history.Version{}, err
 	}
-	if newest.Number != c.Base {
+	if !c.Fits(newest) {
 		return history.Version{}, &history.Conflict{Base: c.Base, Newest: newest.Number}
 	}
 	data, err := encode(v)

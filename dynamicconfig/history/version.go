@@ -52,6 +52,10 @@ type Change struct {
 	// none. The change is refused if another version has come since.
 	Base int64
 
+	// Seen is the Fingerprint of Base, and the change is refused if the newest version has
+	// another one: a database that was replaced counts from 1 again. Empty: only Base counts.
+	Seen string
+
 	// Text is the whole new config file.
 	Text string
 
@@ -101,14 +105,22 @@ func plain(text, but string) bool {
 	})
 }
 
-// Conflict is the error of a Change whose Base is not the newest version. Nothing was
-// changed.
+// Fits reports whether c is based on newest, the newest version; its Number is 0 if there is none.
+func (c Change) Fits(newest Version) bool {
+	return c.Base == newest.Number && (c.Seen == "" || c.Seen == newest.Fingerprint)
+}
+
+// Conflict is the error of a Change that is not based on the newest version. Nothing was
+// changed. If both numbers are the same, Base is a version of a database that was replaced since.
 type Conflict struct {
 	Base, Newest int64
 }
 
 // Error implements error.
 func (c *Conflict) Error() string {
+	if c.Base == c.Newest {
+		return fmt.Sprintf("version %d is not the one that you have seen: the database was replaced. Look at the limits anew, and make the change again", c.Base)
+	}
 	return fmt.Sprintf("the newest version is %d, and this change is based on %d: look at what has changed, and make the change again", c.Newest, c.Base)
 }
 

@@ -75,6 +75,27 @@ func Store(t *testing.T, open Open, newPlace func(t *testing.T) string) {
 		}
 		expectNumbers(t, s, 0, 10, 2, 1)
 	})
+	t.Run("a change on a version of another database is refused", func(t *testing.T) {
+		s := begin(t)
+		elsewhere := change(0, 2)
+		elsewhere.Seen = "f"
+		var conflict *history.Conflict
+		if _, err := s.Append(t.Context(), elsewhere); !errors.As(err, &conflict) || *conflict != (history.Conflict{}) {
+			t.Errorf("in an empty database: %v", err)
+		}
+		first, err := s.Append(t.Context(), change(0, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		elsewhere = change(1, 2)
+		elsewhere.Seen = first.Fingerprint + "f"
+		if _, err := s.Append(t.Context(), elsewhere); !errors.As(err, &conflict) || *conflict != (history.Conflict{Base: 1, Newest: 1}) {
+			t.Errorf("on another version 1: %v", err)
+		}
+		elsewhere.Seen = first.Fingerprint
+		appended(t, s, elsewhere)
+		expectNumbers(t, s, 0, 10, 2, 1)
+	})
 	t.Run("a change that is no good is refused", func(t *testing.T) {
 		s := begin(t)
 		for name, c := range map[string]history.Change{

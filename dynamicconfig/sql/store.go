@@ -111,6 +111,7 @@ const (
 	insert = `INSERT INTO headgate_limits (number, text, author, message, time, fingerprint)
 		SELECT CAST($1 AS BIGINT), $2, $3, $4, CAST($5 AS BIGINT), $6
 		WHERE CAST($1 AS BIGINT) = (SELECT coalesce(max(number), 0) + 1 FROM headgate_limits)
+		AND (CAST($7 AS TEXT) = '' OR EXISTS (SELECT 1 FROM headgate_limits WHERE number = CAST($1 AS BIGINT) - 1 AND fingerprint = CAST($7 AS TEXT)))
 		ON CONFLICT DO NOTHING`
 	selectNewest = `SELECT number, author, message, time, fingerprint FROM headgate_limits ORDER BY number DESC LIMIT 1`
 	selectOne    = `SELECT text, number, author, message, time, fingerprint FROM headgate_limits WHERE number = $1`
@@ -128,7 +129,7 @@ func (s *Store) Append(ctx context.Context, c history.Change) (history.Version, 
 	if err != nil {
 		return history.Version{}, err
 	}
-	stored, err := s.insert(ctx, db, v)
+	stored, err := s.insert(ctx, db, v, c.Seen)
 	if err != nil {
 		return history.Version{}, fmt.Errorf("store %s of the limits: %w", v.Name(), err)
 	}
@@ -143,14 +144,15 @@ func (s *Store) Append(ctx context.Context, c history.Change) (history.Version, 
 	return v, nil
 }
 
-// insert stores v, unless it is not the next version.
-func (s *Store) insert(ctx context.Context, db *sql.DB, v history.Version) (stored bool, err error) {
+// insert stores v, unless it is not the next version, or the one before has another fingerprint
+// than seen, if that is not empty.
+func (s *Store) insert(ctx context.Context, db *sql.DB, v history.Version, seen string) (stored bool, err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return false, err
 	}
 	defer func() { _ = tx.Rollback() }() // nothing, after a Commit
-	result, err := tx.ExecContext(ctx, insert, v.Number, v.Text, v.Author, v.Message, v.Time.UnixMicro(), v.Fingerprint)
+	result, err := tx.ExecContext(ctx, insert, v.Number, v.Text, v.Author, v.Message, v.Time.UnixMicro(), v.Fingerprint, seen)
 	if err != nil {
 		return false, err
 	}

@@ -277,6 +277,29 @@ func TestAnETagIsOfOneDatabase(t *testing.T) {
 	other.must(t, 400, `is no version`, "PUT", "/v1/limits?message=x", firstText, "If-Match", `"-1"`)
 }
 
+// An answer says whether the version is in force, and its ETag changes with that. In If-Match it is
+// the same version.
+func TestAnETagSaysWhetherAVersionIsInForce(t *testing.T) {
+	s := start(t, rights)
+	_, _, made := s.ask(t, "root-token", "PUT", "/v1/limits?message=first", "limits: []", "If-Match", `"0"`)
+	_, _, waits := s.ask(t, "root-token", "GET", "/v1/limits", "")
+	if made.Get("ETag") != waits.Get("ETag") {
+		t.Errorf("stored as %s, read as %s", made.Get("ETag"), waits.Get("ETag"))
+	}
+	s.must(t, 304, ``, "GET", "/v1/limits", "", "If-None-Match", waits.Get("ETag"))
+	snapshot, err := dynamicconfig.Parse("limits", []byte("limits: []"))
+	if err == nil {
+		err = s.Limits.Set(snapshot)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.must(t, 200, `"in_force":true`, "GET", "/v1/limits", "", "If-None-Match", waits.Get("ETag"))
+	_, _, now := s.ask(t, "root-token", "GET", "/v1/limits", "")
+	s.must(t, 304, ``, "GET", "/v1/limits", "", "If-None-Match", now.Get("ETag"))
+	s.must(t, 201, `"version":2`, "PUT", "/v1/limits?message=x", firstText, "If-Match", waits.Get("ETag"))
+}
+
 // The fields of a rule are what each reader of JSON takes them for, and a number is stored as it
 // was written.
 func TestFieldsOfARuleAreReadInOneWay(t *testing.T) {

@@ -54,9 +54,10 @@ type whole struct {
 // version shows one version.
 func (u *UI) version(w http.ResponseWriter, r *http.Request) error {
 	var p struct {
-		Version        whole
-		Before, Newest int64
-		Editable       bool
+		Version  whole
+		Newest   versions.Version
+		Before   int64
+		Editable bool
 	}
 	number, err := strconv.ParseInt(r.URL.Query().Get("version"), 10, 64)
 	if err != nil {
@@ -65,15 +66,14 @@ func (u *UI) version(w http.ResponseWriter, r *http.Request) error {
 	if err := u.ask(r, http.MethodGet, fmt.Sprintf("/v1/limits/history/%d", number), "", &p.Version); err != nil {
 		return err
 	}
-	var newest versions.Version
-	if err := u.ask(r, http.MethodGet, "/v1/limits", "", &newest); err != nil {
+	if err := u.ask(r, http.MethodGet, "/v1/limits", "", &p.Newest); err != nil {
 		return err
 	}
 	var who api.Me
 	if err := u.ask(r, http.MethodGet, "/v1/me", "", &who); err != nil {
 		return err
 	}
-	p.Before, p.Newest, p.Editable = number-1, newest.Number, who.Changes
+	p.Before, p.Editable = number-1, who.Changes
 	return u.show(w, r, fmt.Sprintf("Version %d", number), "version", "", p)
 }
 
@@ -126,12 +126,14 @@ func (u *UI) put(r *http.Request, dry bool) (out versions.Outcome, err error) {
 		query.Set("dry_run", "")
 	}
 	err = u.ask(r, http.MethodPut, "/v1/limits?"+query.Encode(), text(r), &out, "If-Match", strconv.Quote(r.PostFormValue("base")))
-	return out, late(err)
+	return out, late(r, err)
 }
 
-// late adds to err, if it says that another operator was faster, what to do about it.
-func late(err error) error {
-	if p, ok := errors.AsType[*reply.Problem](err); ok && p.Status == http.StatusPreconditionFailed {
+// late adds to err, if it says that another operator was faster than who sent r, what to do about it.
+func late(r *http.Request, err error) error {
+	base, _, _ := strings.Cut(r.PostFormValue("base"), "-")
+	p, ok := errors.AsType[*reply.Problem](err)
+	if ok && p.Status == http.StatusPreconditionFailed && base != strconv.FormatInt(p.Newest, 10) { // else the database was replaced
 		p.Detail = fmt.Sprintf("Another operator stored version %d while you were at it, and nothing was changed. Your text is still here: copy it, open the limits anew, and make your change again on top of theirs.", p.Newest)
 	}
 	return err
@@ -147,7 +149,7 @@ func (u *UI) rollback(w http.ResponseWriter, r *http.Request) error {
 	}
 	var out versions.Outcome
 	if err := u.ask(r, http.MethodPost, "/v1/limits/rollback?"+query.Encode(), "", &out, "If-Match", strconv.Quote(base)); err != nil {
-		return late(err)
+		return late(r, err)
 	}
 	switch {
 	case !sure:

@@ -17,8 +17,8 @@ func (u *UI) migrations(w http.ResponseWriter, r *http.Request) error {
 	var p struct {
 		Migrations []migrate.Migration `json:"migrations"`
 
-		Base     int64 `json:"-"` // the newest version
-		Editable bool  `json:"-"`
+		Base     string `json:"-"` // the tag of the newest version
+		Editable bool   `json:"-"`
 	}
 	if err := u.ask(r, http.MethodGet, "/v1/migrations", "", &p); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (u *UI) migrations(w http.ResponseWriter, r *http.Request) error {
 	if err := u.ask(r, http.MethodGet, "/v1/me", "", &who); err != nil {
 		return err
 	}
-	p.Base, p.Editable = newest.Number, who.Changes && newest.Name == ""
+	p.Base, p.Editable = newest.Tag(), who.Changes && newest.Name == ""
 	return u.show(w, r, "Migrations", "migrations", "migrations-part", p)
 }
 
@@ -40,7 +40,7 @@ func (u *UI) step(w http.ResponseWriter, r *http.Request) error {
 	query := url.Values{"rule": {r.PostFormValue("rule")}, "mode": {r.PostFormValue("mode")}}
 	var out versions.Outcome
 	if err := u.ask(r, http.MethodPost, "/v1/migrations/step?"+query.Encode(), "", &out, "If-Match", strconv.Quote(r.PostFormValue("base"))); err != nil {
-		return late(err)
+		return late(r, err)
 	}
 	return u.part(w, http.StatusOK, "applied", out)
 }

@@ -141,3 +141,47 @@ func TestALoginLeadsToAPageOfThisDaemon(t *testing.T) {
 		}
 	}
 }
+
+// A form names the version that it is about as the API does, so that one of a database that was
+// replaced since changes nothing.
+func TestAFormNamesItsVersionAsTheAPIDoes(t *testing.T) {
+	var match []string
+	u := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if field := r.Header.Get("If-Match"); field != "" {
+			match = append(match, field)
+			_ = json.NewEncoder(w).Encode(versions.Outcome{Version: 8, Fingerprint: "f8"})
+			return
+		}
+		v := map[string]any{"version": 7, "fingerprint": "f7", "migrations": []map[string]any{{"rule": "a", "mode": "old-shadow-new"}}}
+		if r.URL.Path == "/v1/me" {
+			v = map[string]any{"changes": true}
+		}
+		_ = json.NewEncoder(w).Encode(v)
+	}), "here")
+	base := func(method, path string, form url.Values) string {
+		r := httptest.NewRequest(method, path, strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", urlencoded)
+		w := httptest.NewRecorder()
+		u.ServeHTTP(w, r)
+		found := regexp.MustCompile(`name="base"[^>]* value="([^"]*)"`).FindStringSubmatch(w.Body.String())
+		if w.Code != http.StatusOK || len(found) != 2 {
+			return fmt.Sprintf("%d: %s", w.Code, w.Body)
+		}
+		return found[1]
+	}
+	for _, path := range []string{"/limits", "/limits/version?version=6", "/migrations"} {
+		if got := base(http.MethodGet, path, nil); got != "7-f7" {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	if got := base(http.MethodPost, "/limits/apply", url.Values{"base": {"7-f7"}, "enforce": {"10"}}); got != "8-f8" {
+		t.Errorf("the next step is on top of %s", got)
+	}
+	if got := base(http.MethodPost, "/limits/rollback", url.Values{"base": {"7-f7"}, "to": {"6"}}); got != "7-f7" {
+		t.Errorf("what is confirmed is on top of %s", got)
+	}
+	base(http.MethodPost, "/migrations/step", url.Values{"base": {"7-f7"}})
+	if want := `"7-f7" "7-f7" "7-f7"`; strings.Join(match, " ") != want {
+		t.Errorf("If-Match: %q, want %s", match, want)
+	}
+}

@@ -26,8 +26,8 @@ var _ history.Store = Store{}
 func (s Store) Append(ctx context.Context, c history.Change) (history.Version, error) {
 	var done versions.Outcome
 	query := url.Values{"message": {c.Message}}
-	err := s.Ask(ctx, http.MethodPut, "/v1/limits?"+query.Encode(), c.Text, &done, "If-Match", strconv.Quote(strconv.FormatInt(c.Base, 10)))
-	return history.Version{Number: done.Version, Text: c.Text, Message: c.Message}, problem(err, c.Base)
+	err := s.Ask(ctx, http.MethodPut, "/v1/limits?"+query.Encode(), c.Text, &done, "If-Match", strconv.Quote(versions.Tag(c.Base, c.Seen)))
+	return history.Version{Number: done.Version, Text: c.Text, Message: c.Message, Fingerprint: done.Fingerprint}, problem(err, c.Base)
 }
 
 // Newest implements history.Store.

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -155,7 +156,7 @@ func stepTo(ctx context.Context, out io.Writer, c *adminclient.Client, rule, mod
 	}
 	var done versions.Outcome
 	query := url.Values{"rule": {rule}, "mode": {mode}, "message": {message}}
-	err = c.Ask(ctx, http.MethodPost, "/v1/migrations/step?"+query.Encode(), "", &done, "If-Match", fmt.Sprintf(`"%d"`, newest.Number))
+	err = c.Ask(ctx, http.MethodPost, "/v1/migrations/step?"+query.Encode(), "", &done, "If-Match", strconv.Quote(versions.Tag(newest.Number, newest.Fingerprint)))
 	if err != nil {
 		return err
 	}

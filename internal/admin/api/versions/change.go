@@ -84,7 +84,7 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 			a.Events.Add(events.Event{Kind: "limits-stored", Text: fmt.Sprintf("%s stored version %d: %s", author, made.Number, message)})
 		}
 	}()
-	base, fingerprint, err := baseOf(r)
+	c, err := baseOf(r)
 	if err != nil {
 		return err
 	}
@@ -92,13 +92,8 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	if err != nil {
 		return err
 	}
-	if on.Number != base {
-		return &history.Conflict{Base: base, Newest: on.Number}
-	}
-	if fingerprint != "" && fingerprint != on.Fingerprint {
-		p := reply.Refuse(http.StatusPreconditionFailed, "version %d is not the one that you have seen: the database was replaced. Look at the limits anew, and make the change again", base)
-		p.Newest = on.Number
-		return p
+	if !c.Fits(on) {
+		return &history.Conflict{Base: c.Base, Newest: on.Number}
 	}
 	wanted, err := text(on)
 	if err != nil {
@@ -116,7 +111,7 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	if r.URL.Query().Has("dry_run") || on.Number > 0 && on.Text == wanted {
 		return reply.JSON(w, http.StatusOK, done)
 	}
-	c := history.Change{Base: base, Text: wanted, Author: author, Message: message}
+	c.Seen, c.Text, c.Author, c.Message = on.Fingerprint, wanted, author, message
 	if message == "" {
 		return reply.Refuse(http.StatusBadRequest, "say why, as in ?message=orders: 200/s for the sale")
 	}
@@ -126,23 +121,23 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	if made, err = a.Store.Append(r.Context(), c); err != nil {
 		return err
 	}
-	done.Version = made.Number
-	w.Header().Set("ETag", etag(made.Number, made.Fingerprint))
+	done.Version, done.Fingerprint = made.Number, made.Fingerprint
+	w.Header().Set("ETag", a.shown(made).etag())
 	return reply.JSON(w, http.StatusCreated, done)
 }
 
-// baseOf is the version that r's author has seen; the fingerprint is empty if they named only the
-// number.
-func baseOf(r *http.Request) (number int64, fingerprint string, err error) {
+// baseOf is a change of nothing yet, of the version that r's author has seen.
+func baseOf(r *http.Request) (c history.Change, err error) {
 	field := r.Header.Get("If-Match")
 	if field == "" {
-		return 0, "", reply.Refuse(http.StatusPreconditionRequired, `name the version that you have seen, as in If-Match: "7", which GET /v1/limits has in its ETag; "0" if there is none`)
+		return c, reply.Refuse(http.StatusPreconditionRequired, `name the version that you have seen, as in If-Match: "7", which GET /v1/limits has in its ETag; "0" if there is none`)
 	}
-	digits, fingerprint, _ := strings.Cut(strings.Trim(field, `"`), "-")
-	if number, err = strconv.ParseInt(digits, 10, 64); err != nil || number < 0 {
-		return 0, "", reply.Refuse(http.StatusBadRequest, `If-Match: %.40q is no version: write it as in "7"`, field)
+	digits, fingerprint, _ := strings.Cut(strings.TrimSuffix(strings.Trim(field, `"`), pending), "-")
+	if c.Base, err = strconv.ParseInt(digits, 10, 64); err != nil || c.Base < 0 {
+		return c, reply.Refuse(http.StatusBadRequest, `If-Match: %.40q is no version: write it as in "7"`, field)
 	}
-	return number, fingerprint, nil
+	c.Seen = fingerprint
+	return c, nil
 }
 
 // mayChange is what s changes in a version, if who may do all of it.

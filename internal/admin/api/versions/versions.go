@@ -49,8 +49,10 @@ type Change struct {
 
 // Outcome is what a text changes, or has changed.
 type Outcome struct {
-	// Version is the one that was made; 0 if none was.
-	Version int64 `json:"version,omitempty"`
+	// Version is the one that was made, and Fingerprint is history.Version's; 0 and empty if
+	// none was.
+	Version     int64  `json:"version,omitempty"`
+	Fingerprint string `json:"fingerprint,omitempty"`
 
 	// Rules is how many the text has.
 	Rules int `json:"rules"`
@@ -58,6 +60,9 @@ type Outcome struct {
 	// Changes are against the newest version.
 	Changes []Change `json:"changes"`
 }
+
+// Tag names the version that was made in If-Match.
+func (o Outcome) Tag() string { return Tag(o.Version, o.Fingerprint) }
 
 // Answers are those about versions. It is safe for concurrent use.
 type Answers struct {
@@ -95,15 +100,30 @@ func (a *Answers) shown(v history.Version) Version {
 	}
 }
 
-// etag is that of version number, which has fingerprint: a database that was replaced by an empty
-// one has other versions with the numbers of old ones.
-func etag(number int64, fingerprint string) string {
+// Tag names version number, which has fingerprint, in If-Match: a database that was replaced has
+// other versions with the numbers of old ones. An empty fingerprint is not known.
+func Tag(number int64, fingerprint string) string {
 	tag := strconv.FormatInt(number, 10)
 	if fingerprint != "" {
 		tag += "-" + fingerprint
 	}
+	return tag
+}
+
+// Tag names v in If-Match.
+func (v Version) Tag() string { return Tag(v.Number, v.Fingerprint) }
+
+// etag is that of an answer with v: it changes when v comes into force, or others do.
+func (v Version) etag() string {
+	tag := v.Tag()
+	if !v.InForce {
+		tag += pending
+	}
 	return strconv.Quote(tag)
 }
+
+// pending ends the ETag of a version that is not in force. In If-Match it means nothing.
+const pending = "-pending"
 
 // errFile: there is no store.
 func (a *Answers) errFile() error {
@@ -128,17 +148,17 @@ func (a *Answers) newest(w http.ResponseWriter, r *http.Request, _ *callers.Call
 		s := a.Limits.Current()
 		return reply.JSON(w, http.StatusOK, Version{Name: s.Name(), Time: a.Limits.Since(), InForce: true, Text: s.Text()})
 	}
-	v, err := a.current(r)
+	found, err := a.current(r)
 	if err != nil {
 		return err
 	}
-	tag := etag(v.Number, v.Fingerprint)
-	w.Header().Set("ETag", tag)
-	if r.Header.Get("If-None-Match") == tag {
+	v := a.shown(found)
+	w.Header().Set("ETag", v.etag())
+	if r.Header.Get("If-None-Match") == v.etag() {
 		w.WriteHeader(http.StatusNotModified)
 		return nil
 	}
-	return reply.JSON(w, http.StatusOK, a.shown(v))
+	return reply.JSON(w, http.StatusOK, v)
 }
 
 // check answers what a text would change.

@@ -197,7 +197,7 @@ func (c *changing) storeChecked(ctx context.Context, cmd *cobra.Command, db hist
 		fmt.Fprintf(out, "nothing was changed: version %d stays the newest\n", on.Number)
 		return nil
 	}
-	v, err := db.Append(ctx, history.Change{Base: on.Number, Text: s.Text(), Author: author, Message: c.message})
+	v, err := db.Append(ctx, history.Change{Base: on.Number, Seen: on.Fingerprint, Text: s.Text(), Author: author, Message: c.message})
 	if err != nil {
 		return err
 	}

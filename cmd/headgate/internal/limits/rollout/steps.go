@@ -85,7 +85,7 @@ func (s *Steps) Run(ctx context.Context, out io.Writer, store adminclient.Store,
 				return err
 			}
 			if text != stored.Text { // else no rule is enforced for more than before
-				if stored, err = store.Append(ctx, history.Change{Base: stored.Number, Text: text, Message: s.Message(message, i)}); err != nil {
+				if stored, err = store.Append(ctx, history.Change{Base: stored.Number, Seen: stored.Fingerprint, Text: text, Message: s.Message(message, i)}); err != nil {
 					return fmt.Errorf("the step to %v%%, which was not done: %w", percent, err)
 				}
 			}

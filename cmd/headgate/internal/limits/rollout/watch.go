@@ -118,7 +118,7 @@ func rejected(ctx context.Context, s adminclient.Store, before history.Version, 
 // not answer: the change does harm meanwhile.
 func (w *Watch) back(ctx context.Context, out io.Writer, s adminclient.Store, before, stored history.Version, d *lasthour.DryRun) error {
 	why := fmt.Sprintf("%s of %.0f were rejected, and %s was the most", printable.Part(d.Rejected, d.Offered), d.Offered, w.above)
-	c := history.Change{Base: stored.Number, Text: before.Text, Message: fmt.Sprintf("version %d is taken back: %s", stored.Number, why)}
+	c := history.Change{Base: stored.Number, Seen: stored.Fingerprint, Text: before.Text, Message: fmt.Sprintf("version %d is taken back: %s", stored.Number, why)}
 	v, err := appended(ctx, s, c)
 	for err != nil && !adminclient.Final(err) {
 		fmt.Fprintf(out, "%s, and version %d is not taken back yet: %v\n", why, stored.Number, err)
