@@ -8,13 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
-	"net/netip"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
@@ -48,37 +44,13 @@ type Config struct {
 // Validate returns all that is wrong with c.
 func (c Config) Validate() error {
 	var errs []error
-	if err := checkAddress("address", c.Address); err != nil {
+	if err := ringpop.CheckAddress("address", c.Address); err != nil {
 		errs = append(errs, fmt.Errorf("headgate: %w, and use Listen for an address like :7933", err))
 	}
-	if _, _, err := split("listen", c.listen()); c.Listen != "" && err != nil {
+	if _, _, err := ringpop.SplitAddress("listen", c.listen()); c.Listen != "" && err != nil {
 		errs = append(errs, fmt.Errorf("headgate: %w", err))
 	}
 	return errors.Join(errs...)
-}
-
-// checkAddress returns why other hosts cannot call address, which is called name.
-func checkAddress(name, address string) error {
-	host, port, err := split(name, address)
-	if err != nil {
-		return err
-	}
-	if ip, err := netip.ParseAddr(host); host == "" || port == 0 || err == nil && ip.IsUnspecified() {
-		return fmt.Errorf("%s %q is not one that other hosts can call: write it as in 10.0.0.7:7933", name, address)
-	}
-	return nil
-}
-
-// split returns the host and the port of address, which is called name. The host may be empty.
-func split(name, address string) (host string, port int, err error) {
-	host, text, err := net.SplitHostPort(address)
-	if err != nil || text == "" || strings.ContainsFunc(address, unicode.IsSpace) {
-		return "", 0, fmt.Errorf("%s %q is not host:port: write it as in 10.0.0.7:7933", name, address)
-	}
-	if port, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", text); err != nil {
-		return "", 0, fmt.Errorf("%s %q has no port from 0 to 65535: write it as in 10.0.0.7:7933", name, address)
-	}
-	return host, port, nil
 }
 
 func (c Config) listen() string { return cmp.Or(c.Listen, c.Address) }

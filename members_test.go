@@ -12,8 +12,6 @@ import (
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/dynamicconfig/memory"
 	"github.com/headgate/headgate/ringpop"
-	"github.com/headgate/headgate/ringpop/hosted"
-	"github.com/headgate/headgate/ringpop/static"
 )
 
 // startAlone makes a Node that calls no other host, and starts it.
@@ -35,11 +33,7 @@ func startAlone(t *testing.T, members ringpop.Members, log slog.Handler) (*headg
 
 func TestStartRefusesAMemberThatNobodyCanCall(t *testing.T) {
 	for _, address := range []string{"x", "10.0.0.8", "10.0.0.8:", ":7933", "10.0.0.8:0"} {
-		members, err := static.New(ringpop.Host{Address: "127.0.0.1:7933"}, ringpop.Host{Address: address})
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = startAlone(t, members, slog.DiscardHandler)
+		_, err := startAlone(t, listed{{Address: "127.0.0.1:7933"}, {Address: address}}, slog.DiscardHandler)
 		if err == nil || !strings.Contains(err.Error(), `member "`+address+`" is not `) || !strings.Contains(err.Error(), "write it as in 10.0.0.7:7933") {
 			t.Errorf("%q: %v", address, err)
 		}
@@ -64,29 +58,37 @@ func TestStartRefusesAListWithAMemberThatStandsTwice(t *testing.T) {
 	}
 }
 
+// lists are members of the service's own, whose lists come one after the other.
+type lists chan []ringpop.Host
+
+func (l lists) Watch(ctx context.Context, update func(hosts []ringpop.Host)) error {
+	for {
+		select {
+		case hosts := <-l:
+			update(hosts)
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
 func TestAListWithAMemberThatNobodyCanCallChangesNothing(t *testing.T) {
 	own, other := ringpop.Host{Address: "127.0.0.1:7933"}, ringpop.Host{Address: "10.0.0.8:7933"}
-	members, err := hosted.New(own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	members := make(lists, 1)
+	members <- []ringpop.Host{own}
 	logged := make(logLines, 10)
 	n, err := startAlone(t, members, slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelError}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := members.Set([]ringpop.Host{own, {Address: "10.0.0.8"}}); err != nil {
-		t.Fatal(err)
-	}
+	members <- []ringpop.Host{own, {Address: "10.0.0.8"}}
 	if line := <-logged; !strings.Contains(line, "10.0.0.8") {
 		t.Errorf("logged %q", line)
 	}
 	if n.Ring().Len() != 1 {
 		t.Errorf("the ring has %v", n.Ring().Hosts())
 	}
-	if err := members.Set([]ringpop.Host{own, other}); err != nil {
-		t.Fatal(err)
-	}
+	members <- []ringpop.Host{own, other}
 	eventually(t, "the next list is used", func() bool { return n.Ring().Has(other.Address) })
 }
 

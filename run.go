@@ -72,8 +72,8 @@ func await(ctx context.Context, listened <-chan struct{}) error {
 
 // Start begins to serve other hosts, and starts the loops. It returns when the
 // first list of members is there, because until then a host would take itself
-// for the only one. It returns an error when ctx ends before that, or when an address in the
-// list is not host:port or stands twice. After an error, nothing runs. If the transport could not
+// for the only one. It returns an error when ctx ends before that, or when ringpop.ValidateMembers
+// refuses the list. After an error, nothing runs. If the transport could not
 // start, as when the address is in use, Start may be called again. Otherwise a Node starts once:
 // later calls return ErrStarted, also after a Stop of a Node that had not started.
 func (n *Node) Start(ctx context.Context) error {
@@ -167,7 +167,7 @@ func (n *Node) joinLocked(ctx, running context.Context) error {
 	case <-running.Done():
 		return errStopped
 	case <-ctx.Done():
-		return fmt.Errorf("headgate: no first list of members from Members.Watch in time: %w", ctx.Err())
+		return fmt.Errorf("headgate: no list with a member came from Members.Watch in time: have it list all hosts, this one too: %w", ctx.Err())
 	}
 }
 
@@ -182,13 +182,7 @@ type counted struct {
 func (c counted) Watch(ctx context.Context, update func(hosts []ringpop.Host)) error {
 	split, _ := c.members.(ringpop.Split)
 	return c.members.Watch(ctx, func(hosts []ringpop.Host) {
-		for i := range hosts {
-			if err := checkAddress("member", hosts[i].Address); err != nil {
-				c.refuse(err)
-				return
-			}
-		}
-		if err := ringpop.Validate(hosts); err != nil {
+		if err := ringpop.ValidateMembers(hosts); err != nil {
 			c.refuse(err)
 			return
 		}

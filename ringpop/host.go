@@ -50,6 +50,30 @@ func Validate(hosts []Host) error {
 	return err
 }
 
+// ValidateMembers is Validate for hosts that call each other: it refuses addresses that
+// CheckAddress refuses, and labels that Host.ValidateLabels refuses.
+func ValidateMembers(hosts []Host) error {
+	var errs []error
+	for i := range hosts {
+		if hosts[i].Address != "" { // else Validate says so
+			errs = append(errs, CheckAddress("member", hosts[i].Address))
+		}
+		errs = append(errs, hosts[i].ValidateLabels())
+	}
+	return errors.Join(append(errs, Validate(hosts))...)
+}
+
+// ValidateLabels returns an error if Labels has no = where it has a colon: zone:a would be a label
+// of that name, without a value.
+func (h Host) ValidateLabels() error {
+	for label := range strings.SplitSeq(h.Labels, ",") {
+		if name, value, ok := strings.Cut(label, ":"); ok && !strings.Contains(label, "=") {
+			return fmt.Errorf("label %q of host %q has no value: write it as in %s=%s", label, h.Address, strings.TrimSpace(name), strings.TrimSpace(value))
+		}
+	}
+	return nil
+}
+
 // canonical returns a sorted copy of hosts in which equal hosts are equal
 // values: an Identity that only repeats the address is left out.
 func canonical(hosts []Host) ([]Host, error) {

@@ -89,6 +89,9 @@ func (c Config) Validate() error {
 	if c.JoinWithin < 0 || c.Rejoin < 0 {
 		errs = append(errs, errors.New("gossip: a time is negative: use 0 for the default"))
 	}
+	if err := c.Host.ValidateLabels(); err != nil {
+		errs = append(errs, fmt.Errorf("gossip: %w", err))
+	}
 	leaving := c.meta()
 	leaving.Leaving = true // which is all that a host may say
 	_, err := leaving.encode()

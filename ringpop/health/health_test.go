@@ -32,7 +32,7 @@ func (n *network) set(state string, addresses ...string) {
 	defer n.mu.Unlock()
 
 	for _, a := range addresses {
-		n.states[a] = state
+		n.states[a+port] = state
 	}
 }
 
@@ -51,9 +51,12 @@ func (n *network) ping(ctx context.Context, address string) error {
 	return nil
 }
 
+// port is of all hosts; tests name them without it.
+const port = ":1"
+
 func hosts(addresses ...string) (all []ringpop.Host) {
 	for _, a := range addresses {
-		all = append(all, ringpop.Host{Address: a})
+		all = append(all, ringpop.Host{Address: a + port})
 	}
 	return all
 }
@@ -88,7 +91,7 @@ func run(t *testing.T, list []ringpop.Host, test func(t *testing.T, w *watched))
 		if w.listed, err = hosted.New(list...); err != nil {
 			t.Fatal(err)
 		}
-		w.members = New(w.listed, Config{Self: "a", Ping: w.network.ping, Logger: slog.New(slog.NewTextHandler(&w.log, nil))})
+		w.members = New(w.listed, Config{Self: "a" + port, Ping: w.network.ping, Logger: slog.New(slog.NewTextHandler(&w.log, nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
@@ -98,7 +101,7 @@ func run(t *testing.T, list []ringpop.Host, test func(t *testing.T, w *watched))
 
 				var all []string
 				for _, h := range hosts {
-					all = append(all, h.Address)
+					all = append(all, strings.TrimSuffix(h.Address, port))
 				}
 				w.ring = strings.Join(all, " ")
 			})

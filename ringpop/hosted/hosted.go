@@ -32,10 +32,10 @@ func New(hosts ...ringpop.Host) (*Members, error) {
 }
 
 // Set replaces the whole list, and returns without waiting for those who
-// watch. It keeps no reference to hosts. It is an error when a host has no
-// address, or an address stands twice; the list stays as it was then.
+// watch. It keeps no reference to hosts. Its errors are those of
+// ringpop.ValidateMembers; the list stays as it was then.
 func (m *Members) Set(hosts []ringpop.Host) error {
-	if err := ringpop.Validate(hosts); err != nil {
+	if err := ringpop.ValidateMembers(hosts); err != nil {
 		return fmt.Errorf("hosted members: %w", err)
 	}
 	hosts = slices.Clone(hosts)

@@ -137,9 +137,15 @@ func TestListsAreNotShared(t *testing.T) {
 }
 
 func TestNewRefusesBadLists(t *testing.T) {
-	members, err := hosted.New(ringpop.Host{Identity: "x"})
-	if err == nil || !strings.Contains(err.Error(), "has no address") || members != nil {
-		t.Errorf("New = %v, %v; want an error about the address", members, err)
+	for want, h := range map[string]ringpop.Host{
+		"has no address": {Identity: "x"},
+		`member "10.0.0.8" is not host:port: write it as in 10.0.0.7:7933`: {Address: "10.0.0.8"},
+		`write it as in zone=a`: {Address: "10.0.0.8:7933", Labels: "version=2, zone:a"},
+	} {
+		members, err := hosted.New(h)
+		if err == nil || !strings.Contains(err.Error(), want) || members != nil {
+			t.Errorf("New(%+v) = %v, %v; want %s", h, members, err, want)
+		}
 	}
 }
 
@@ -162,7 +168,7 @@ func TestEveryoneEndsUpWithTheNewestList(t *testing.T) {
 	for w := range 2 {
 		setting.Go(func() {
 			for i := range 100 {
-				set(t, &members, fmt.Sprint(w, i))
+				set(t, &members, fmt.Sprintf("%d-%d", w, i))
 			}
 		})
 	}
@@ -219,10 +225,12 @@ func set(t *testing.T, members *hosted.Members, address string) {
 	}
 }
 
+const port = ":7933"
+
 func at(addresses ...string) []ringpop.Host {
 	hosts := make([]ringpop.Host, len(addresses))
 	for i, a := range addresses {
-		hosts[i].Address = a
+		hosts[i].Address = a + port
 	}
 	return hosts
 }
@@ -233,7 +241,7 @@ func names(hosts []ringpop.Host) string {
 	}
 	all := make([]string, len(hosts))
 	for i, h := range hosts {
-		all[i] = h.Address
+		all[i] = strings.TrimSuffix(h.Address, port)
 	}
 	return strings.Join(all, "+")
 }

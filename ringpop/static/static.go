@@ -18,10 +18,9 @@ type Members struct {
 
 var _ ringpop.Members = (*Members)(nil)
 
-// New returns the list of these hosts. It is an error when one has no
-// address, or an address stands twice.
+// New returns the list of these hosts. Its errors are those of ringpop.ValidateMembers.
 func New(hosts ...ringpop.Host) (*Members, error) {
-	if err := ringpop.Validate(hosts); err != nil {
+	if err := ringpop.ValidateMembers(hosts); err != nil {
 		return nil, fmt.Errorf("static members: %w", err)
 	}
 	return &Members{hosts: slices.Clone(hosts)}, nil

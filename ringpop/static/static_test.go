@@ -14,7 +14,7 @@ import (
 )
 
 func TestWatchTellsTheListOnceAndWaits(t *testing.T) {
-	given := []ringpop.Host{{Address: "b"}, {Address: "a", Identity: "x"}}
+	given := []ringpop.Host{{Address: "b:1"}, {Address: "a:1", Identity: "x"}}
 	want := slices.Clone(given)
 	members, err := static.New(given...)
 	if err != nil {
@@ -61,8 +61,15 @@ func TestWatchTellsNothingAfterTheEnd(t *testing.T) {
 }
 
 func TestNewRefusesBadLists(t *testing.T) {
-	members, err := static.New(ringpop.Host{Address: "a"}, ringpop.Host{Address: "a"})
-	if err == nil || !strings.Contains(err.Error(), `"a" is listed more than once`) || members != nil {
-		t.Errorf("New = %v, %v; want an error that names a", members, err)
+	for want, host := range map[string]ringpop.Host{
+		`"a:1" is listed more than once`:                                                 {Address: "a:1"},
+		`member "b" is not host:port: write it as in 10.0.0.7:7933`:                      {Address: "b"},
+		`member ":1" is not one that other hosts can call: write it as in 10.0.0.7:7933`: {Address: ":1"},
+		`label "zone:a" of host "b:1" has no value: write it as in zone=a`:               {Address: "b:1", Labels: "zone:a"},
+	} {
+		members, err := static.New(ringpop.Host{Address: "a:1", Labels: "old,zone=a,at=10.0.0.7:7933"}, host)
+		if err == nil || !strings.Contains(err.Error(), want) || members != nil {
+			t.Errorf("New with %+v = %v, %v; want %s", host, members, err, want)
+		}
 	}
 }
