@@ -95,6 +95,9 @@ type Count struct {
 	// Allowed and Rejected are in tokens, since the key came to life; of a migration, by the
 	// limiter that answers.
 	Allowed, Rejected int64
+	// Costly is how much of Rejected is of events that cost more than any may: no host can have
+	// what they would take.
+	Costly int64
 	// Held are slots in flight.
 	Held int64
 	// Weight is the host's part of the limit, if Granted: the key's owner has said so.
@@ -118,6 +121,9 @@ func (g *Group) Counts(f func(c Count)) {
 		common := p.Common()
 		c := Count{Key: name, Rule: common.Terms().Rule, Granted: common.Granted(), part: p, now: now}
 		c.Allowed, c.Rejected = countedBy(now, p)
+		if r := share.RateOf(p); r != nil {
+			c.Costly = r.TooCostly()
+		}
 		_, c.Fallback = p.InFallback()
 		if c.Granted {
 			c.Weight = common.Grant().Weight

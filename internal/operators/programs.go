@@ -126,7 +126,7 @@ func (p *programs) step(now time.Time) {
 	p.now++
 	p.recorder.Step(now, func(add recent.Add) {
 		for key, k := range p.keys {
-			add(key, int64(math.Floor(k.allowed)), int64(math.Floor(k.offered)))
+			add(key, recent.Tokens{Allowed: int64(math.Floor(k.allowed)), Rejected: int64(math.Floor(k.offered))})
 			if p.now-k.used > int64(forgetsProgram/time.Second) {
 				delete(p.keys, key)
 			}

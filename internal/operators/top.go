@@ -106,16 +106,16 @@ func (d *Desk) count(now time.Time) {
 		if d.top == nil {
 			group.Counts(func(c limiter.Count) {
 				keys++
-				add(c.Key, c.Allowed, c.Rejected)
+				add(c.Key, tokensOf(&c))
 			})
 			return
 		}
 		d.top.Step(elapsed, func(f func(topkeys.Count)) {
 			group.Counts(func(c limiter.Count) {
 				keys++
-				allowed, rejected := add(c.Key, c.Allowed, c.Rejected)
+				now := add(c.Key, tokensOf(&c))
 				t := topkeys.Count{
-					Key: c.Key, Rule: c.Rule.Key, Allowed: float64(allowed), Rejected: float64(rejected),
+					Key: c.Key, Rule: c.Rule.Key, Allowed: float64(now.Allowed), Rejected: float64(now.Rejected),
 					Limit: limitOf(c.Rule), InFlight: c.Rule.InFlight, Held: float64(c.Held), Weight: 1,
 				}
 				if c.Granted {
@@ -125,4 +125,9 @@ func (d *Desk) count(now time.Time) {
 			})
 		})
 	})
+}
+
+// tokensOf is what c has counted.
+func tokensOf(c *limiter.Count) recent.Tokens {
+	return recent.Tokens{Allowed: c.Allowed, Rejected: c.Rejected, Costly: c.Costly}
 }

@@ -58,10 +58,12 @@ func Unlimited(points []Point, denied bool) (d Dry) {
 	return d
 }
 
-// Peak is the most that was offered, in tokens per second, over any period of points.
-func Peak(points []Point) (most float64) {
+// Peak is the most that was offered, in tokens per second, over any period of points, without
+// events that cost more than any may: they are costly tokens in all.
+func Peak(points []Point) (most, costly float64) {
 	for _, p := range points {
-		most = max(most, (p.Allowed+p.Reject)/float64(p.Length))
+		most = max(most, (p.Allowed+p.Reject-p.Costly)/float64(p.Length))
+		costly += p.Costly
 	}
-	return most
+	return most, costly
 }

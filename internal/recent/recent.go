@@ -41,9 +41,17 @@ const DefaultSamples = 4 << 20
 // Counts calls add with each key that is in use, once.
 type Counts func(add Add)
 
-// Add takes in what was allowed and rejected of a key, in tokens, since the key came to life. It
-// returns what was since the Step before. A Recorder keeps the strings.
-type Add func(key string, allowed, rejected int64) (a, r int64)
+// Add takes in what happened to a key since it came to life, and returns what happened since the
+// Step before. A Recorder keeps the strings.
+type Add func(key string, counters Tokens) Tokens
+
+// Tokens are what was allowed and rejected of a key.
+type Tokens struct {
+	Allowed, Rejected int64
+
+	// Costly is how much of Rejected is of events that cost more than any may.
+	Costly int64
+}
 
 // Point is what happened in a period.
 type Point struct {
@@ -51,6 +59,7 @@ type Point struct {
 	Length  int64   `json:"s"` // in seconds: 1 or 10
 	Allowed float64 `json:"a"` // in tokens
 	Reject  float64 `json:"r"`
+	Costly  float64 `json:"c,omitempty"` // of Reject: see Tokens
 }
 
 // Recorder remembers. Use New. It is safe for concurrent use.
@@ -78,17 +87,17 @@ type ordered struct {
 
 // series is one key.
 type series struct {
-	allowed, rejected int64 // the counters when they were read last
-	total             int64 // of what is in samples
-	samples           []sample
-	merged            int64 // up to this second, samples are slots
-	seen              int64 // the newest Step in which it was there
+	counters Tokens // when they were read last
+	total    int64  // of what is in samples
+	samples  []sample
+	merged   int64 // up to this second, samples are slots
+	seen     int64 // the newest Step in which it was there
 }
 
 // sample is a second, or a slot, in which something happened: 16 bytes.
 type sample struct {
-	second            int64
-	allowed, rejected float32
+	second                    uint32
+	allowed, rejected, costly float32
 }
 
 // New returns a Recorder of at most samples samples. One of 0 remembers nothing but the counters,
@@ -113,9 +122,7 @@ func (r *Recorder) Step(now time.Time, counts Counts) {
 	}
 	r.before, r.last = r.last, second
 	r.next = 0
-	counts(func(key string, allowed, rejected int64) (int64, int64) {
-		return r.count(second, key, allowed, rejected, first)
-	})
+	counts(func(key string, counters Tokens) Tokens { return r.count(second, key, counters, first) })
 	clear(r.order[r.next:])
 	r.order = r.order[:r.next]
 	if second >= r.forgets || r.samples > r.most+r.most/10 {
@@ -125,30 +132,39 @@ func (r *Recorder) Step(now time.Time, counts Counts) {
 }
 
 // count takes in the counters of one key, and returns what they have more than at the Step before.
-func (r *Recorder) count(second int64, key string, allowed, rejected int64, first bool) (a, d int64) {
+func (r *Recorder) count(second int64, key string, counters Tokens, first bool) Tokens {
 	s := r.find(second, key)
 	if first { // they are of the time before
-		s.allowed, s.rejected = allowed, rejected
+		s.counters = counters
 	}
 	if s.seen < r.before { // the key was not there, and is a new one
-		s.allowed, s.rejected = 0, 0
+		s.counters = Tokens{}
 	}
 	s.seen = second
 	// Tokens that came back may have a counter go down.
-	a, d = max(allowed-s.allowed, 0), max(rejected-s.rejected, 0)
-	s.allowed, s.rejected = allowed, rejected
-	if a == 0 && d == 0 || r.most == 0 {
-		return a, d
+	more := Tokens{
+		Allowed:  max(counters.Allowed-s.counters.Allowed, 0),
+		Rejected: max(counters.Rejected-s.counters.Rejected, 0),
+		Costly:   max(counters.Costly-s.counters.Costly, 0),
 	}
-	if n := len(s.samples); n > 0 && s.samples[n-1].second == second {
-		s.samples[n-1].allowed += float32(a)
-		s.samples[n-1].rejected += float32(d)
-	} else {
-		s.samples = append(s.samples, sample{second, float32(a), float32(d)})
+	s.counters = counters
+	if more.Allowed == 0 && more.Rejected == 0 || r.most == 0 {
+		return more
+	}
+	if n := len(s.samples); n == 0 || int64(s.samples[n-1].second) != second {
+		s.samples = append(s.samples, sample{second: uint32(second)}) //nolint:gosec // until 2106
 		r.samples++
 	}
-	s.total += a + d
-	return a, d
+	s.samples[len(s.samples)-1].add(sample{0, float32(more.Allowed), float32(more.Rejected), float32(more.Costly)})
+	s.total += more.Allowed + more.Rejected
+	return more
+}
+
+// add adds what happened in b to a.
+func (a *sample) add(b sample) {
+	a.allowed += b.allowed
+	a.rejected += b.rejected
+	a.costly += b.costly
 }
 
 // find is the series of a key, which is made if it is not there.
@@ -212,15 +228,14 @@ func (s *series) age(second int64) {
 	until := (second - fine) / slot * slot // slots are whole
 	kept := s.samples[:0]
 	for _, p := range s.samples {
-		if p.second < second-whole {
+		if int64(p.second) < second-whole {
 			s.total -= int64(p.allowed + p.rejected)
 			continue
 		}
-		if p.second < until {
+		if int64(p.second) < until {
 			p.second -= p.second % slot
 			if n := len(kept); n > 0 && kept[n-1].second == p.second {
-				kept[n-1].allowed += p.allowed
-				kept[n-1].rejected += p.rejected
+				kept[n-1].add(p)
 				continue
 			}
 		}
@@ -268,14 +283,14 @@ func (r *Recorder) Amount(key string, since, until time.Time) (allowed, rejected
 
 // since calls f with what happened from a second on, the oldest first.
 func (s *series) since(from int64, f func(Point)) {
-	first := sort.Search(len(s.samples), func(i int) bool { return s.samples[i].second+slot > from })
+	first := sort.Search(len(s.samples), func(i int) bool { return int64(s.samples[i].second)+slot > from })
 	for _, p := range s.samples[first:] {
-		length := int64(1)
-		if p.second < s.merged {
+		second, length := int64(p.second), int64(1)
+		if second < s.merged {
 			length = slot
 		}
-		if p.second+length > from {
-			f(Point{p.second, length, float64(p.allowed), float64(p.rejected)})
+		if second+length > from {
+			f(Point{second, length, float64(p.allowed), float64(p.rejected), float64(p.costly)})
 		}
 	}
 }
@@ -350,6 +365,7 @@ func Sum(hosts ...[]Point) []Point {
 			}
 			s.Allowed += p.Allowed
 			s.Reject += p.Reject
+			s.Costly += p.Costly
 			sums[at] = s
 		}
 	}

@@ -47,7 +47,7 @@ func TestARecorderIsAsItsTwin(t *testing.T) {
 			}
 			r.Step(now, func(f Add) {
 				for key, c := range counts {
-					f(key, c[0], c[1])
+					f(key, Tokens{Allowed: c[0], Rejected: c[1]})
 				}
 			})
 		}
@@ -91,7 +91,7 @@ func TestNothingIsLost(t *testing.T) {
 	now := time.Unix(1_000_000, 0)
 	var allowed, rejected int64
 	step := func() {
-		r.Step(now, func(f Add) { f("k", allowed, rejected) })
+		r.Step(now, func(f Add) { f("k", Tokens{Allowed: allowed, Rejected: rejected}) })
 	}
 	allowed, rejected = 100, 5 // of the time before
 	step()
@@ -138,7 +138,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		n++
 		r.Step(now, func(f Add) {
 			for k := range keys {
-				f(fmt.Sprint("key", k), n*int64(k+1), 0)
+				f(fmt.Sprint("key", k), Tokens{Allowed: n * int64(k+1)})
 			}
 		})
 	}
@@ -197,7 +197,7 @@ func TestADryRunIsOneBucket(t *testing.T) {
 }
 
 func TestReplayOfRules(t *testing.T) {
-	points := []Point{{1000, 1, 100, 20}, {1010, 10, 50, 0}}
+	points := []Point{{1000, 1, 100, 20, 0}, {1010, 10, 50, 0, 0}}
 	for name, tt := range map[string]struct {
 		rule  dynamicconfig.Rule
 		would float64
@@ -215,11 +215,11 @@ func TestReplayOfRules(t *testing.T) {
 	if d := Unlimited(points, true); d.Would != 170 {
 		t.Errorf("denied: %+v", d)
 	}
-	if d := Unlimited(points, false); d.Would != 0 || Peak(points) != 120 {
+	if d := Unlimited(points, false); d.Would != 0 || peak(points) != 120 {
 		t.Errorf("allowed: %+v", d)
 	}
-	sum := Sum([]Point{{1000, 10, 5, 1}, {1010, 1, 1, 0}}, []Point{{1003, 1, 2, 0}, {1010, 1, 1, 1}})
-	if len(sum) != 2 || sum[0] != (Point{1000, 10, 7, 1}) || sum[1] != (Point{1010, 1, 2, 1}) {
+	sum := Sum([]Point{{1000, 10, 5, 1, 0}, {1010, 1, 1, 0, 0}}, []Point{{1003, 1, 2, 0, 0}, {1010, 1, 1, 1, 1}})
+	if len(sum) != 2 || sum[0] != (Point{1000, 10, 7, 1, 0}) || sum[1] != (Point{1010, 1, 2, 1, 1}) {
 		t.Errorf("%+v", sum)
 	}
 }
@@ -235,7 +235,7 @@ func BenchmarkStep(b *testing.B) {
 		now, n = now.Add(time.Second), n+1
 		r.Step(now, func(f Add) {
 			for _, name := range names {
-				f(name, n, 0)
+				f(name, Tokens{Allowed: n})
 			}
 		})
 	}
@@ -252,8 +252,8 @@ func TestAddSaysWhatHappened(t *testing.T) {
 			if allowed < 0 {
 				return // the key is forgotten
 			}
-			if a, d := add("k", allowed, rejected); a != wantA || d != wantR {
-				t.Errorf("%d and %d, not %d and %d", a, d, wantA, wantR)
+			if got, want := add("k", Tokens{Allowed: allowed, Rejected: rejected}), (Tokens{Allowed: wantA, Rejected: wantR}); got != want {
+				t.Errorf("%+v, not %+v", got, want)
 			}
 		})
 	}
@@ -270,5 +270,25 @@ func TestAddSaysWhatHappened(t *testing.T) {
 	}
 	if len(r.keys) > 0 {
 		t.Errorf("%d keys that are not in use are remembered", len(r.keys))
+	}
+}
+
+func peak(points []Point) float64 {
+	most, _ := Peak(points)
+	return most
+}
+
+// Events that cost more than any may are remembered as long as others, and are in no peak.
+func TestAPeakHasNoEventsThatCostTooMuch(t *testing.T) {
+	r, now := New(1000), time.Unix(1000, 0)
+	var c Tokens
+	for range 1000 {
+		r.Step(now, func(add Add) { add("k", c) })
+		now = now.Add(time.Second)
+		c.Allowed, c.Rejected, c.Costly = c.Allowed+7, c.Rejected+103, c.Costly+100
+	}
+	points := r.Series("k", time.Unix(0, 0))
+	if most, costly := Peak(points); most != 10 || costly != 99_900 || len(points) > 999-fine {
+		t.Errorf("a peak of %v, and %v too costly, in %d points", most, costly, len(points))
 	}
 }

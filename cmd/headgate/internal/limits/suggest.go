@@ -29,7 +29,9 @@ func newSuggest() *cobra.Command {
 		Use:   "suggest",
 		Short: "Suggest limits from what was offered during the last hour",
 		Long: `suggest asks a running decider for the peak of each key during the last hour, over all
-members, and prints limits with some room above it. A peak is of one second, or, more than five minutes ago, of ten.`,
+members, and prints limits with some room above it. A peak is of one second, or, more than five minutes ago, of ten.
+Events that cost more than any may, as by a rule's burst, are in no peak, because no limit lets them through. What
+is said of them is how many tokens they would have cost.`,
 		Example: `  headgate limits suggest --admin 10.0.0.7:7936
   headgate limits suggest --admin 10.0.0.7:7936 --like orders: --margin 2`,
 		Args: cobra.NoArgs,
@@ -60,5 +62,13 @@ func printSuggestions(out io.Writer, all []lasthour.Suggestion) error {
 	for _, s := range all {
 		fmt.Fprintf(w, "%s\t%.4g/s\t%s\t%s\n", printable.Text(s.Key), s.Peak, s.Limit, s.Now)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, s := range all {
+		if s.Costly > 0 {
+			fmt.Fprintf(out, "%s: events of %.4g tokens in all cost more than any may, and are not in the peak: a larger burst or max_cost lets them through\n", printable.Text(s.Key), s.Costly)
+		}
+	}
+	return nil
 }

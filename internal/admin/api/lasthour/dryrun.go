@@ -122,7 +122,11 @@ type Suggestion struct {
 	Key   string  `json:"key"`
 	Peak  float64 `json:"peak"`  // in tokens per second, over all members
 	Limit string  `json:"limit"` // now; empty without one
-	Now   string  `json:"now"`   // what is suggested
+	Now   string  `json:"now"`   // what is suggested; empty if Peak is 0
+
+	// Costly are tokens of events that cost more than any may, as by the rule's burst. Peak has
+	// none of them: no limit lets them through.
+	Costly float64 `json:"costly,omitempty"`
 }
 
 // suggest answers limits with room above what was offered at the peak.
@@ -155,8 +159,11 @@ func (a *Answers) suggest(w http.ResponseWriter, r *http.Request, who *callers.C
 		for _, p := range hosts {
 			points = append(points, p)
 		}
-		s := Suggestion{Key: limits.Shown(t.Key), Peak: recent.Peak(recent.Sum(points...))}
-		s.Now = strconv.FormatFloat(round(margin*s.Peak), 'f', -1, 64) + "/s"
+		s := Suggestion{Key: limits.Shown(t.Key)}
+		s.Peak, s.Costly = recent.Peak(recent.Sum(points...))
+		if s.Peak > 0 {
+			s.Now = strconv.FormatFloat(round(margin*s.Peak), 'f', -1, 64) + "/s"
+		}
 		if rule, ok := limits.Match(t.Key); ok {
 			s.Limit = rule.Amount()
 		}
