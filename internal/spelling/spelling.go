@@ -6,14 +6,16 @@ package spelling
 import "strings"
 
 const (
-	// most is how many edits a name that was meant may be away.
-	most = 2
+	// most is how many edits a name that was meant may be away. Of a name with fewer bytes than
+	// short, two are half of it: one only.
+	most  = 2
+	short = 5
 	// least is how many bytes of a name stand for it when nothing else is there.
 	least = 3
 )
 
 // Nearest is the one of names that was most likely meant by typed: at most two
-// edits away, or its beginning, or typed with more behind it. Of names that are
+// edits away, or one if either is short, or its beginning, or typed with more behind it. Of names that are
 // as near it is the first; empty when none is near.
 func Nearest(typed string, names []string) string {
 	best, fewest := "", most+1
@@ -24,6 +26,9 @@ func Nearest(typed string, names []string) string {
 		edits := distance(typed, name)
 		if begins(name, typed) || begins(typed, name) {
 			edits = min(edits, 1)
+		}
+		if edits == most && min(len(typed), len(name)) < short {
+			continue
 		}
 		if edits < fewest && edits < len(name) {
 			best, fewest = name, edits
@@ -42,26 +47,29 @@ func begins(whole, part string) bool {
 	return len(part) >= least && strings.HasPrefix(whole, part)
 }
 
-// distance is how many bytes must be added, removed or replaced to make b of
-// a; more than most when their lengths alone say that it is too many.
+// distance is how many bytes must be added, removed, replaced or swapped with the next one to
+// make b of a; more than most when their lengths alone say that it is too many.
 func distance(a, b string) int {
 	if apart := max(len(a)-len(b), len(b)-len(a)); apart > most {
 		return apart
 	}
-	row := make([]int, len(b)+1)
+	// Of the first i bytes of a: row is for i, above for i-1, and over for i-2.
+	over, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		corner := row[0]
+		over, above, row = above, row, over
 		row[0] = i + 1
 		for j := range len(b) {
-			replaced := corner
+			replaced := above[j]
 			if a[i] != b[j] {
 				replaced++
 			}
-			corner = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, row[j+1]+1)
+			row[j+1] = min(replaced, row[j]+1, above[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], over[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]

@@ -10,16 +10,23 @@ import (
 )
 
 func TestNearestIsTheNameThatWasMeant(t *testing.T) {
-	names := []string{"limit", "burst", "max_wait", "max_keys", "on"}
+	names := []string{"limit", "burst", "max_wait", "max_keys", "on", "none", "even"}
 	for _, tt := range []struct{ typed, want string }{
 		{"limit", "limit"},
 		{"limt", "limit"},
 		{"timit", "limit"},
 		{"limitt", "limit"},
-		{"max_wiat", "max_wait"}, // two edits
-		{"abcit", ""},            // three
-		{"bur", "burst"},         // how it begins
-		{"bu", ""},               // could be anything
+		{"max_wiat", "max_wait"},
+		{"mx_waits", "max_wait"}, // two edits
+		{"burts", "burst"},       // two bytes are swapped
+		{"evne", "even"},
+		{"noone", "none"},
+		{"mine", ""}, // two edits of four bytes
+		{"oven", "even"},
+		{"eleven", ""},
+		{"abcit", ""},    // three
+		{"bur", "burst"}, // how it begins
+		{"bu", ""},       // could be anything
 		{"burst_tokens", "burst"},
 		{"max_", "max_wait"}, // the first of those that are as near
 		{"of", "on"},
