@@ -156,6 +156,9 @@ func hint(cmd *cobra.Command, err error) error {
 		if like := spelling.Nearest(unknown.GetSpecifiedName(), flags(cmd)); like != "" {
 			return fmt.Errorf("%w; did you mean --%s? %s", err, like, help)
 		}
+		if _, takes, ok := strings.Cut(cmd.Use, " "); ok && !strings.Contains(takes, "--") {
+			return fmt.Errorf("%w; %s takes %s by itself, without a flag; `%s --help` has examples and the flags", err, cmd.CommandPath(), takes, cmd.CommandPath())
+		}
 	}
 	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		if want := Wanted(invalid.GetFlag()); want != "" {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/spf13/cobra"
 )
 
 func TestErrorsAreOneLineUnlessTheyShowAFile(t *testing.T) {
@@ -36,5 +38,20 @@ func TestErrorsHaveExitCodes(t *testing.T) {
 	}
 	if got := Code(err); got != 1 || !errors.Is(WithCode(err, 3), err) {
 		t.Errorf("code %d of another error, want 1", got)
+	}
+}
+
+// A flag that does not exist may be what the command takes by itself.
+func TestAFlagThatIsNoneMayBeAnArgument(t *testing.T) {
+	for use, want := range map[string]string{
+		"back [VERSION]":            "unknown flag: --to; program back takes [VERSION] by itself, without a flag; `program back --help` has examples and the flags",
+		"back":                      "unknown flag: --to; `program back --help` lists the flags",
+		"back {FILE | --db DB} KEY": "unknown flag: --to; `program back --help` lists the flags",
+	} {
+		root := Root(&cobra.Command{Use: "program"}, &cobra.Command{Use: use, RunE: func(*cobra.Command, []string) error { return nil }})
+		root.SetArgs([]string{"back", "--to", "7"})
+		if err := root.Execute(); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", use, err, want)
+		}
 	}
 }

@@ -276,6 +276,9 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 	}{
 		{``, 400, "the JSON ends early"},
 		{`{"key": "k"`, 400, "the JSON ends early"},
+		{`{'key': "k"}`, 400, `it is not JSON from byte 2 on, at \"'key': \\\"k\\\"}\": put names and texts between double quotes`},
+		{`{"key": "k",}`, 400, `from byte 13 on, at \"}\": put names and texts between double quotes, and no comma behind the last entry`},
+		{`{"key": True}`, 400, `from byte 9 on, at \"True}\"`},
 		{`{"key": "k"} {}`, 400, "there is something after the JSON"},
 		{`{"key": "k"}}`, 400, "there is something after the JSON"},
 		{`null`, 400, "there is no key"},

@@ -183,7 +183,7 @@ func decode(body []byte, to any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(to); err != nil {
-		return explain(err, to)
+		return explain(err, body, to)
 	}
 	if after := bytes.TrimLeft(body[d.InputOffset():], " \t\r\n"); len(after) > 0 {
 		return errors.New("there is something after the JSON")
@@ -192,7 +192,10 @@ func decode(body []byte, to any) error {
 }
 
 // explain is what the JSON library says about a body for to, for people who know no Go.
-func explain(err error, to any) error {
+func explain(err error, body []byte, to any) error {
+	if wrong, ok := errors.AsType[*json.SyntaxError](err); ok && wrong.Offset > 0 && wrong.Offset <= int64(len(body)) {
+		return fmt.Errorf("it is not JSON from byte %d on, at %.20q: put names and texts between double quotes, and no comma behind the last entry", wrong.Offset, body[wrong.Offset-1:])
+	}
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		what := "it"
 		if wrong.Field != "" {
