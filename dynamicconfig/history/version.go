@@ -79,8 +79,8 @@ func (c Change) Version(now time.Time) (Version, error) {
 	if c.Base < 0 {
 		errs = append(errs, fmt.Errorf("base %d: name a version, or 0 if there is none", c.Base))
 	}
-	if c.Author == "" || len(c.Author) > MaxAuthor || !plain(c.Author, "") {
-		errs = append(errs, fmt.Errorf("author %.40q: write 1 to %d bytes of text in one line", c.Author, MaxAuthor))
+	if err := CheckAuthor(c.Author); err != nil {
+		errs = append(errs, fmt.Errorf("author %w", err))
 	}
 	if len(c.Message) > MaxMessage || !plain(c.Message, "\n\t") {
 		errs = append(errs, fmt.Errorf("message %.40q: write at most %d bytes of text", c.Message, MaxMessage))
@@ -96,6 +96,14 @@ func (c Change) Version(now time.Time) (Version, error) {
 		Number: c.Base + 1, Text: c.Text, Author: c.Author, Message: c.Message,
 		Time: now.UTC().Truncate(time.Microsecond), Fingerprint: s.Version(),
 	}, nil
+}
+
+// CheckAuthor returns why no Change can have author.
+func CheckAuthor(author string) error {
+	if author == "" || len(author) > MaxAuthor || !plain(author, "") {
+		return fmt.Errorf("%.40q: write 1 to %d bytes of text in one line", author, MaxAuthor)
+	}
+	return nil
 }
 
 // plain reports whether text is UTF-8 without control characters other than those in but.

@@ -7,14 +7,16 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/headgate/headgate/internal/textfile"
 )
 
 // ErrWriting is the error of Read while another process writes the file.
 var ErrWriting = errors.New("it is being written: close it, or write a new file and rename it")
 
-// Read returns what is in the regular file at path, which may be a link; at most most+1
-// bytes of it, so that the caller sees that it is too long. Errors match fs.ErrNotExist
-// and ErrWriting.
+// Read returns the text in the regular file at path, which may be a link; at most most+1
+// bytes of it, so that the caller sees that it is too long. It leaves a byte order mark out.
+// Errors match fs.ErrNotExist and ErrWriting.
 func Read(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -45,6 +47,9 @@ func Read(path string, most int64) ([]byte, error) {
 	}
 	if writing(f) || after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
 		return nil, fmt.Errorf("%s: %w", path, ErrWriting)
+	}
+	if text, err = textfile.Text(text); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return text, nil
 }

@@ -5,7 +5,6 @@ package access
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -98,20 +97,8 @@ func proofOf(ctx context.Context) (proof callers.Proof) {
 			proof.UID = at.uid
 		}
 	}
-	for _, field := range metadata.ValueFromIncomingContext(ctx, "authorization") {
-		proof.Token = bearer(field)
-	}
+	proof.Token = callers.Bearer(metadata.ValueFromIncomingContext(ctx, "authorization"))
 	return proof
-}
-
-// bearer is the token in an Authorization field. A field of another scheme makes a token
-// that no policy has: no field has a zero byte.
-func bearer(field string) string {
-	scheme, token, _ := strings.Cut(field, " ")
-	if !strings.EqualFold(scheme, "bearer") {
-		return "\x00" + field
-	}
-	return strings.TrimSpace(token)
 }
 
 // Wrap finds out who calls next. Paths that decide about no key are for everybody.
@@ -126,9 +113,7 @@ func (a *Access) Wrap(next http.Handler) http.Handler {
 		if conn, ok := doors.Conn(r.Context()); ok && conn.LocalAddr().Network() == "unix" {
 			proof.UID = uidOf(conn)
 		}
-		if field := r.Header.Get("Authorization"); field != "" {
-			proof.Token = bearer(field)
-		}
+		proof.Token = callers.Bearer(r.Header.Values("Authorization"))
 		caller, err := a.who(proof)
 		if err != nil {
 			httpapi.Unauthorized(w, err)

@@ -42,6 +42,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/spelling"
 	"github.com/headgate/headgate/rpc/edge"
 )
@@ -71,7 +72,7 @@ type Proof struct {
 
 // Errors of Who.
 var (
-	ErrToken = errors.New("the token is none of the policy: it may be old, or cut short")
+	ErrToken = errors.New("the token is none of the policy: it may be old, cut short or empty")
 	ErrProof = errors.New("who are you? Show a certificate or a bearer token that this daemon's policy, or its file of operators, names")
 )
 
@@ -108,8 +109,8 @@ func Parse(text []byte) (*Policy, error) {
 	p := &Policy{certificates: map[string]*Caller{}, tokens: map[[sha256.Size]byte]*Caller{}, uids: map[uint32]*Caller{}}
 	names := make(map[string]bool)
 	for i, s := range f.Callers {
-		if s.Name == "" {
-			return nil, fmt.Errorf("caller %d has no name", i+1)
+		if err := checkName(s.Name); err != nil {
+			return nil, fmt.Errorf("caller %d: %w", i+1, err)
 		}
 		if names[s.Name] {
 			return nil, fmt.Errorf("there are two callers %q: give each its own name", s.Name)
@@ -129,6 +130,18 @@ func Parse(text []byte) (*Policy, error) {
 	return p, nil
 }
 
+// checkName returns why no caller can have name, which the history of the limits has with each
+// change: a caller called anyone would be taken for one that showed nothing.
+func checkName(name string) error {
+	if name == "anyone" {
+		return errors.New("the name anyone is for those who show nothing: give it another one")
+	}
+	if err := history.CheckAuthor(name); err != nil {
+		return fmt.Errorf("name %w", err)
+	}
+	return nil
+}
+
 // plain has the words of limits files for those of the YAML library.
 var plain = strings.NewReplacer("sequence", "list", "mapping", "map", "string", "text")
 
@@ -139,7 +152,7 @@ func read(text []byte) (f file, err error) {
 			err = fmt.Errorf("the policy is not YAML that can be read (%v): compare it with the examples in docs/security.md", r)
 		}
 	}()
-	in := yaml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))), yaml.Strict())
+	in := yaml.NewDecoder(bytes.NewReader(text), yaml.Strict())
 	err = in.Decode(&f)
 	if errors.Is(err, io.EOF) {
 		return f, errors.New("the file is empty: name callers, as in the examples in docs/security.md")

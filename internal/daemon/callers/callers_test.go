@@ -109,22 +109,25 @@ func TestWithoutAnyoneNobodyElseMayDoAnything(t *testing.T) {
 
 func TestMistakesInAPolicy(t *testing.T) {
 	for text, want := range map[string]string{
-		"callers: [{use: ['*']}]":                               "caller 1 has no name",
-		"callers: [{name: a, use: ['*']}]":                      "no one can prove to be this caller",
-		"callers: [{name: a, uids: [1]}, {name: a, uids: [2]}]": "two callers",
-		"callers: [{name: a, uids: [1]}, {name: b, uids: [1]}]": `also that of "a"`,
-		"callers: [{name: a, tokens: [secret]}]":                "headgate token makes both",
-		"callers: [{name: a, uids: [1], use: ['a[']}]":          `"a["`,
-		"anyone: {use: ['\\']}":                                 "lone",
-		"caller: []":                                            "caller",
-		"callers: [{name: a, uids: [-1]}]":                      "",
-		"callers:\n  - {name: a, use: llm}":                     "line 2, column 20: text was used where list is expected: compare it",
-		"callers: [{name: a, uids: [root]}]":                    "uids: root is no user: write the number that id -u prints",
-		"callers: [{name: a, uids: [~]}]":                       "is no user",
-		"callers: [{name: a, uids: [1.5]}]":                     "is no user",
-		"callers: [{name: a, uids: [true]}]":                    "is no user",
-		"callers: [{name: a, uids: [4294967296]}]":              "is no user",
-		"callers: [{name: a, certificates: [~]}]":               "has no name",
+		"callers: [{use: ['*']}]":                                          `caller 1: name "": write 1 to 128 bytes`,
+		"callers: [{name: a, use: ['*']}]":                                 "no one can prove to be this caller",
+		"callers: [{name: anyone, uids: [1]}]":                             "the name anyone is for those who show nothing",
+		"callers: [{name: '" + strings.Repeat("n", 129) + "', uids: [1]}]": "write 1 to 128 bytes of text in one line",
+		`callers: [{name: "a\tb", uids: [1]}]`:                             "write 1 to 128 bytes of text in one line",
+		"callers: [{name: a, uids: [1]}, {name: a, uids: [2]}]":            "two callers",
+		"callers: [{name: a, uids: [1]}, {name: b, uids: [1]}]":            `also that of "a"`,
+		"callers: [{name: a, tokens: [secret]}]":                           "headgate token makes both",
+		"callers: [{name: a, uids: [1], use: ['a[']}]":                     `"a["`,
+		"anyone: {use: ['\\']}":                                            "lone",
+		"caller: []":                                                       "caller",
+		"callers: [{name: a, uids: [-1]}]":                                 "",
+		"callers:\n  - {name: a, use: llm}":                                "line 2, column 20: text was used where list is expected: compare it",
+		"callers: [{name: a, uids: [root]}]":                               "uids: root is no user: write the number that id -u prints",
+		"callers: [{name: a, uids: [~]}]":                                  "is no user",
+		"callers: [{name: a, uids: [1.5]}]":                                "is no user",
+		"callers: [{name: a, uids: [true]}]":                               "is no user",
+		"callers: [{name: a, uids: [4294967296]}]":                         "is no user",
+		"callers: [{name: a, certificates: [~]}]":                          "has no name",
 		"":           "the file is empty",
 		"# nobody\n": "the file is empty",
 		"callers: []\n---\ncallers: [{name: a, uids: [1]}]\n": "second document",
@@ -145,10 +148,9 @@ func TestMistakesInAPolicy(t *testing.T) {
 // unreadable is a text at which the YAML library panics.
 const unreadable = "callers:\n  - A: [0]\n    uids: 0]\n    use: !00\n000000000000000000000000"
 
-// Editors of other systems write a mark at the beginning, and ends of lines of two characters.
+// Editors of other systems write ends of lines of two characters.
 func TestAPolicyIsReadAsOtherSystemsWriteIt(t *testing.T) {
 	for _, text := range []string{
-		"\ufeffcallers: [{name: a, uids: [7]}]\n",
 		"---\r\n# ours\r\ncallers:\r\n  - name: a # us\r\n    uids: [7]\r\n",
 		"callers: [{name: a, uids: ['7']}]\n---\n",
 		"callers: [{name: a, uids: [7]}]\n...\n",
@@ -181,4 +183,32 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Who sends a field that has no token is refused, and is not anyone.
+func TestAFieldWithoutATokenIsAWrongToken(t *testing.T) {
+	p, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		fields []string
+		want   error
+	}{
+		{nil, nil},
+		{[]string{"Bearer first"}, nil},
+		{[]string{"bearer   second "}, nil},
+		{[]string{"Bearer"}, ErrToken},
+		{[]string{"Bearer "}, ErrToken},
+		{[]string{"Bearer \t"}, ErrToken},
+		{[]string{""}, ErrToken},
+		{[]string{"first"}, ErrToken},
+		{[]string{"Basic first"}, ErrToken},
+		{[]string{"Bearer first", "Bearer first"}, ErrToken},
+		{[]string{"Bearer \x00"}, ErrToken},
+	} {
+		if _, err := p.Who(Proof{Token: Bearer(tt.fields)}); !errors.Is(err, tt.want) {
+			t.Errorf("%q: %v, want %v", tt.fields, err, tt.want)
+		}
+	}
 }

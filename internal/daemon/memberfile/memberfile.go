@@ -103,9 +103,6 @@ func (l *listing) check(hosts []ringpop.Host) error {
 	return nil
 }
 
-// bom is what some editors begin a file of UTF-8 with. It is no part of an address.
-const bom = "\ufeff"
-
 // Read returns the hosts in a file, and its text. Errors name the line.
 func Read(path string) (hosts []ringpop.Host, text []byte, err error) {
 	text, err = filewatch.Read(path, maxSize)
@@ -122,7 +119,7 @@ func Read(path string) (hosts []ringpop.Host, text []byte, err error) {
 // parseMembers reads the hosts in text, which the file at path has.
 func parseMembers(path string, text []byte) (hosts []ringpop.Host, err error) {
 	n := 0
-	for line := range strings.Lines(strings.TrimPrefix(string(text), bom)) {
+	for line := range strings.Lines(string(text)) {
 		n++
 		line, _, _ = strings.Cut(line, "#")
 		line = strings.TrimSpace(line)

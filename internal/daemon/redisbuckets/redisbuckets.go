@@ -11,12 +11,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/internal/filewatch"
+	"github.com/headgate/headgate/internal/textfile"
 	"github.com/headgate/headgate/limiter/redis"
 )
 
@@ -78,9 +78,8 @@ func (l Login) Read() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("password of redis: %w", err)
 	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	line = strings.TrimSuffix(line, "\r")
-	if line == "" || len(text) > maxPassword {
+	line, err := textfile.FirstLine(text)
+	if err != nil || len(text) > maxPassword {
 		return "", fmt.Errorf("password of redis: the first line of %s is to be the password, and the file at most %d bytes", l.PasswordFile, maxPassword)
 	}
 	return line, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/headgate/headgate/internal/command"
+	"github.com/headgate/headgate/internal/textfile"
 )
 
 // tokenVariable is the variable of the environment with an operator's token.
@@ -73,21 +74,19 @@ func (a *Decider) Use(cmd *cobra.Command, f func(ctx context.Context, c *Client)
 func (a *Decider) Client() (*Client, error) {
 	c := &Client{client: http.DefaultClient, base: "http://" + a.Address, token: os.Getenv(tokenVariable)}
 	if a.token != "" {
-		text, err := os.ReadFile(a.token)
-		if err != nil {
+		var err error
+		if c.token, err = readToken(a.token); err != nil {
 			return nil, fmt.Errorf("--token-file: %w", err)
 		}
-		line, _, _ := strings.Cut(string(text), "\n")
-		c.token = strings.TrimSpace(line)
 	}
 	if a.ca == "" && a.cert == "" && a.key == "" {
 		return c, nil
 	}
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if a.ca != "" {
-		text, err := os.ReadFile(a.ca)
+		text, err := read(a.ca)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("--ca: %w", err)
 		}
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM(text) {
@@ -95,7 +94,7 @@ func (a *Decider) Client() (*Client, error) {
 		}
 	}
 	if a.cert != "" || a.key != "" {
-		own, err := tls.LoadX509KeyPair(a.cert, a.key)
+		own, err := readPair(a.cert, a.key)
 		if err != nil {
 			return nil, fmt.Errorf("--cert and --key: %w", err)
 		}
@@ -103,4 +102,43 @@ func (a *Decider) Client() (*Client, error) {
 	}
 	c.client, c.base = &http.Client{Transport: &http.Transport{TLSClientConfig: config}}, "https://"+a.Address
 	return c, nil
+}
+
+// read returns the text in a file, which may be a pipe.
+func read(file string) ([]byte, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	text, err := textfile.Text(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return text, nil
+}
+
+// readToken returns the token in a file. An empty one would ask as nobody.
+func readToken(file string) (string, error) {
+	text, err := read(file)
+	if err != nil {
+		return "", err
+	}
+	line, err := textfile.FirstLine(text)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w: put the token there", file, err)
+	}
+	return strings.TrimSpace(line), nil
+}
+
+// readPair returns the certificate and the key in two files.
+func readPair(cert, key string) (tls.Certificate, error) {
+	certificate, err := read(cert)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	secret, err := read(key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(certificate, secret)
 }

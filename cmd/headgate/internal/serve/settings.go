@@ -3,7 +3,6 @@
 package serve
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -103,7 +102,7 @@ func (s *settings) read() (errs []error) {
 	}
 	var parsed *ast.File
 	if err == nil {
-		if parsed, err = parser.ParseBytes(bytes.TrimPrefix(text, []byte("\ufeff")), 0, parser.AllowDuplicateMapKey()); err != nil {
+		if parsed, err = parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey()); err != nil {
 			err = s.unreadable(err)
 		}
 	}

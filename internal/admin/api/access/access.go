@@ -47,11 +47,8 @@ func New(operators func() *callers.Policy, log *slog.Logger) *Gate {
 // certificate, which the server has checked.
 func Proof(r *http.Request) (proof callers.Proof) {
 	proof.Certificate, _ = callers.Certified(r.TLS)
-	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); scheme != "" {
-		if proof.Token = strings.TrimSpace(token); !strings.EqualFold(scheme, "bearer") || proof.Token == "" {
-			proof.Token = "\x00" // none has it
-		}
-	} else if c, err := r.Cookie(cookie); err == nil && c.Value != "" {
+	proof.Token = callers.Bearer(r.Header.Values("Authorization"))
+	if c, err := r.Cookie(cookie); err == nil && proof.Token == "" {
 		proof.Token = c.Value
 	}
 	return proof

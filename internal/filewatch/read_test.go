@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package filewatch_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/headgate/headgate/internal/filewatch"
+)
+
+// Each file of a daemon is read as editors of other systems write it: settings, limits, policies,
+// members, keys, certificates and passwords.
+func TestAFileIsReadAsOtherSystemsWriteIt(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	for data, want := range map[string]string{"\ufeffa\n": "a\n", "a\n": "a\n", "\xff\xfea\x00": ""} {
+		if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		text, err := filewatch.Read(path, 10)
+		if string(text) != want || (err != nil) != (want == "") {
+			t.Errorf("%q: %q, %v", data, text, err)
+		}
+		if err != nil && (!strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "save it as UTF-8")) {
+			t.Errorf("%q: %v", data, err)
+		}
+	}
+}
