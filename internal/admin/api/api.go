@@ -63,6 +63,7 @@ type API struct {
 	mux   *http.ServeMux
 	gate  *access.Gate
 	turn  large.Turn
+	room  large.Room
 	cross *http.CrossOriginProtection
 }
 
@@ -72,24 +73,33 @@ func New(o Options) *API {
 	if o.Store != nil {
 		o.Store = patient{o.Store}
 	}
+	// What reads whole texts takes memory as they are large.
+	much := func() bool { return len(o.Limits.Current().Text()) > large.Small }
+	never := func() bool { return false }
 	texts := &versions.Answers{Limits: o.Limits, Store: o.Store, Events: o.Events, Log: o.Log}
 	for _, routes := range []map[string]reply.Handler{
 		texts.Routes(),
 		(&migrate.Answers{Limits: o.Limits, Compare: o.Compare, Versions: texts}).Routes(),
+		(&lasthour.Answers{Limits: o.Limits, Store: o.Store, History: o.History, Explain: o.Keys.Explain, Events: o.Events}).Routes(),
+	} {
+		for pattern, answer := range routes {
+			a.handle(pattern, a.kept(answer, much))
+		}
+	}
+	for _, routes := range []map[string]reply.Handler{
 		(&keys.Answers{Source: o.Keys, Limits: o.Limits, Events: o.Events, Log: o.Log}).Routes(),
 		(&busiest.Answers{Limits: o.Limits, Source: o.Busiest}).Routes(),
-		(&lasthour.Answers{Limits: o.Limits, Store: o.Store, History: o.History, Explain: o.Keys.Explain, Events: o.Events}).Routes(),
 		{
 			"GET /v1/me":            me,
 			"GET /v1/limits/status": value(o.Status),
 			"GET /v1/cluster":       value(o.Cluster),
-			"GET /v1/events":        a.stream(o.Events),
 		},
 	} {
 		for pattern, answer := range routes {
-			a.handle(pattern, answer)
+			a.handle(pattern, a.kept(answer, never))
 		}
 	}
+	a.handle("GET /v1/events", a.stream(o.Events))
 	a.mux.HandleFunc("GET /v1/openapi.json", describe)
 	a.mux.HandleFunc("POST /v1/login", a.gate.Login)
 	a.mux.HandleFunc("POST /v1/logout", a.gate.Logout)
@@ -104,7 +114,7 @@ func (a *API) handle(pattern string, answer reply.Handler) {
 	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		who, err := a.gate.Who(r)
 		if err == nil {
-			err = a.inTurn(w, r, who, answer)
+			err = answer(w, r, who)
 		}
 		if err != nil {
 			reply.Fail(w, err)
@@ -112,14 +122,26 @@ func (a *API) handle(pattern string, answer reply.Handler) {
 	})
 }
 
-// inTurn answers a request with a large body after those before it.
-func (a *API) inTurn(w http.ResponseWriter, r *http.Request, who *callers.Caller, answer reply.Handler) error {
-	done, err := a.turn.Wait(w, r)
+// kept makes the answer to a request that is large, or takes much memory, after those before it, and
+// then sends it, if there is room: a slow reader keeps no other request from its turn.
+func (a *API) kept(answer reply.Handler, much func() bool) reply.Handler {
+	return func(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+		made := large.NewAnswer(w.Header())
+		if err := a.inTurn(w, made, r, who, answer, much()); err != nil {
+			return err
+		}
+		return a.room.Send(w, made)
+	}
+}
+
+// inTurn makes the answer to r when it is its turn.
+func (a *API) inTurn(w http.ResponseWriter, made *large.Answer, r *http.Request, who *callers.Caller, answer reply.Handler, much bool) error {
+	done, err := a.turn.Wait(w, r, much)
 	if err != nil {
 		return err
 	}
 	defer done()
-	return answer(w, r, who)
+	return answer(made, r, who)
 }
 
 // ServeHTTP implements http.Handler.
@@ -143,7 +165,11 @@ func value(f func() any) reply.Handler {
 
 // stream answers what happens, to an operator who still may see something.
 func (a *API) stream(feed *events.Feed) reply.Handler {
-	return func(w http.ResponseWriter, r *http.Request, _ *callers.Caller) error {
+	past := a.kept(func(w http.ResponseWriter, _ *http.Request, _ *callers.Caller) error { return feed.Past(w) }, func() bool { return false })
+	return func(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+		if r.URL.Query().Has("past") {
+			return past(w, r, who)
+		}
 		return feed.Stream(w, r, func() bool {
 			_, err := a.gate.Who(r)
 			return err == nil

@@ -657,7 +657,7 @@ func TestOneLargeTextIsReadAtATime(t *testing.T) {
 	cancel()
 	late := httptest.NewRequestWithContext(gone, "POST", "/", http.NoBody)
 	late.ContentLength = large.Small + 1
-	if _, err := s.turn.Wait(httptest.NewRecorder(), late); err == nil {
+	if _, err := s.turn.Wait(httptest.NewRecorder(), late, false); err == nil {
 		t.Error("two are read at once, or one that nobody waits for")
 	}
 	close(rest)

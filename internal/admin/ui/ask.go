@@ -3,7 +3,6 @@
 package ui
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,31 +10,12 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/headgate/headgate/internal/admin/api/large"
 	"github.com/headgate/headgate/internal/admin/api/reply"
 )
 
-// answer is what the API answers, as a http.ResponseWriter.
-type answer struct {
-	status int
-	header http.Header
-	body   bytes.Buffer
-}
-
-func (a *answer) Header() http.Header { return a.header }
-
-func (a *answer) WriteHeader(status int) {
-	if a.status == 0 {
-		a.status = status
-	}
-}
-
-func (a *answer) Write(text []byte) (int, error) {
-	a.WriteHeader(http.StatusOK)
-	return a.body.Write(text)
-}
-
 // send asks the API as who sent r. fields are those of the header, by turns name and value.
-func (u *UI) send(r *http.Request, method, path, body string, fields ...string) (*answer, error) {
+func (u *UI) send(r *http.Request, method, path, body string, fields ...string) (*large.Answer, error) {
 	target, err := url.Parse(path)
 	if err != nil {
 		return nil, err
@@ -48,7 +28,7 @@ func (u *UI) send(r *http.Request, method, path, body string, fields ...string) 
 	for i := 0; i < len(fields); i += 2 {
 		to.Header.Set(fields[i], fields[i+1])
 	}
-	a := &answer{header: make(http.Header)}
+	a := large.NewAnswer(make(http.Header))
 	u.api.ServeHTTP(a, to)
 	return a, nil
 }
@@ -60,20 +40,23 @@ func (u *UI) ask(r *http.Request, method, path, body string, v any, fields ...st
 	if err != nil {
 		return err
 	}
-	if a.status >= 300 {
+	if a.Status >= 300 {
 		p := new(reply.Problem)
-		if err := json.Unmarshal(a.body.Bytes(), p); err != nil {
-			return errors.New("the API answers " + http.StatusText(a.status))
+		if err := json.Unmarshal(a.Body, p); err != nil {
+			return errors.New("the API answers " + http.StatusText(a.Status))
 		}
 		return p
 	}
-	return json.Unmarshal(a.body.Bytes(), v)
+	return json.Unmarshal(a.Body, v)
 }
 
 // problemOf is err as a Problem.
 func problemOf(err error) *reply.Problem {
 	if p, ok := errors.AsType[*reply.Problem](err); ok {
 		return p
+	}
+	if errors.Is(err, large.ErrFull) {
+		return reply.Refuse(http.StatusServiceUnavailable, "%v", err)
 	}
 	return &reply.Problem{Title: "Something is wrong here", Status: http.StatusInternalServerError, Detail: err.Error()}
 }

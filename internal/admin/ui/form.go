@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/headgate/headgate/internal/admin/api"
+	"github.com/headgate/headgate/internal/admin/api/large"
 	"github.com/headgate/headgate/internal/admin/api/reply"
 )
 
@@ -27,15 +28,20 @@ func (u *UI) answer(w http.ResponseWriter, r *http.Request, f page) error {
 	if err := u.ask(r, http.MethodGet, "/v1/me", "", &who); err != nil {
 		return err
 	}
-	done, err := u.turn.Wait(w, r)
+	done, err := u.turn.Wait(w, r, false)
 	if err != nil {
 		return err
 	}
-	defer done()
-	if err := read(w, r, maxForm); err != nil {
+	made := large.NewAnswer(w.Header())
+	err = read(w, r, maxForm)
+	if err == nil {
+		err = f(made, r)
+	}
+	done()
+	if err != nil {
 		return err
 	}
-	return f(w, r)
+	return u.room.Send(w, made)
 }
 
 // read reads the form that r sends, of most bytes. It reads no files: the standard library

@@ -45,13 +45,13 @@ func (u *UI) login(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	if a.status != http.StatusOK {
+	if a.Status != http.StatusOK {
 		var p reply.Problem
-		_ = json.Unmarshal(a.body.Bytes(), &p) // else there is no detail
-		u.askToken(w, a.status, p.Detail, r.PostFormValue("next"))
+		_ = json.Unmarshal(a.Body, &p) // else there is no detail
+		u.askToken(w, a.Status, p.Detail, r.PostFormValue("next"))
 		return
 	}
-	w.Header()["Set-Cookie"] = a.header["Set-Cookie"]
+	w.Header()["Set-Cookie"] = a.Header()["Set-Cookie"]
 	http.Redirect(w, r, next(r.PostFormValue("next")), http.StatusSeeOther)
 }
 
@@ -62,6 +62,6 @@ func (u *UI) logout(w http.ResponseWriter, r *http.Request) {
 		u.fail(w, r, err)
 		return
 	}
-	w.Header()["Set-Cookie"] = a.header["Set-Cookie"]
+	w.Header()["Set-Cookie"] = a.Header()["Set-Cookie"]
 	http.Redirect(w, r, "/login", http.StatusSeeOther)
 }

@@ -35,6 +35,7 @@ type UI struct {
 	pages *template.Template
 	files map[string]file // by path
 	turn  large.Turn
+	room  large.Room
 }
 
 // file is a file of static.
@@ -171,9 +172,7 @@ func (u *UI) part(w http.ResponseWriter, status int, name string, data any) erro
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("X-Fragment", "true")
-	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes())
-	return nil
+	return u.room.Send(w, &large.Answer{Status: status, Body: text.Bytes()})
 }
 
 func (u *UI) frame(w http.ResponseWriter, status int, title, at string, who *me, name string, data any) error {
@@ -190,9 +189,7 @@ func (u *UI) frame(w http.ResponseWriter, status int, title, at string, who *me,
 		return err
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(text.Bytes())
-	return nil
+	return u.room.Send(w, &large.Answer{Status: status, Body: text.Bytes()})
 }
 
 // fail answers that something was not done because of err.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/internal/admin/api/reply"
@@ -32,6 +33,8 @@ type Event struct {
 type Feed struct {
 	now func() time.Time
 	run string // differs from that of the daemon's last run
+
+	streams atomic.Int64 // that are open, or about to be refused
 
 	mu     sync.Mutex // guards what follows
 	last   int64      // the ID of the newest
@@ -90,12 +93,21 @@ func (e *Feed) seen(said string) int64 {
 // keepAlive is how often a stream without events says that it is there.
 const keepAlive = 15 * time.Second
 
+// maxStreams bounds how many listen at once: half of the connections to --admin stay for the rest.
+const maxStreams = 128
+
+// Past answers all that is remembered.
+func (e *Feed) Past(w http.ResponseWriter) error {
+	past, _ := e.Since(0)
+	return reply.JSON(w, http.StatusOK, map[string]any{"events": past})
+}
+
 // Stream answers what happens, for as long as the reader listens, and may. A reader that comes back
-// with Last-Event-ID gets what it has missed; ?past has all that is remembered, and ends.
+// with Last-Event-ID gets what it has missed. It refuses a reader when maxStreams listen.
 func (e *Feed) Stream(w http.ResponseWriter, r *http.Request, mayStill func() bool) error {
-	if r.URL.Query().Has("past") {
-		past, _ := e.Since(0)
-		return reply.JSON(w, http.StatusOK, map[string]any{"events": past})
+	defer e.streams.Add(-1)
+	if e.streams.Add(1) > maxStreams {
+		return reply.Refuse(http.StatusServiceUnavailable, "%d readers listen to what happens already, and there is no room for more: ask again later, or ask for ?past", maxStreams)
 	}
 	last := e.seen(r.Header.Get("Last-Event-ID"))
 	out := http.NewResponseController(w)

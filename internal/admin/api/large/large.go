@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package large has requests with large bodies answered one after the other.
+// Package large has requests that take much memory answered one after the other, and bounds their
+// answers.
 //
 //	turn := large.New()
-//	done, err := turn.Wait(w, r) // before anything is read of r
+//	done, err := turn.Wait(w, r, false) // before anything is read of r
+//	answer := large.NewAnswer(w.Header())
 //	…
-//	done() // after the answer
+//	done() // when the answer is made
+//	err = room.Send(w, answer)
 //
 // Out of scope: who may send them. A stranger must not come to a turn.
 package large
@@ -15,10 +18,10 @@ import (
 	"time"
 )
 
-// Small is the largest body, in bytes, of a request that does not wait for others.
+// Small is the largest body, in bytes, of a request or an answer that does not count as large.
 const Small = 64 << 10
 
-// Turn is had by one request with a large body at a time: a text of limits takes fifteen times
+// Turn is had by one large request at a time: a text of limits takes fifteen times
 // its size while it is read and compared, and 256 connections may send one each. Use New. Safe
 // for concurrent use.
 type Turn chan struct{}
@@ -30,9 +33,10 @@ func New() Turn { return make(Turn, 1) }
 const arrival = 10 * time.Second
 
 // Wait returns when r, which w answers, may be read, or with an error when its sender has gone.
-// Call done after the answer.
-func (t Turn) Wait(w http.ResponseWriter, r *http.Request) (done func(), err error) {
-	if r.ContentLength >= 0 && r.ContentLength <= Small { // -1: unknown
+// r is large if its body is, or much says that it takes as much memory. Call done when the answer is
+// made: its reader may be slow.
+func (t Turn) Wait(w http.ResponseWriter, r *http.Request, much bool) (done func(), err error) {
+	if !much && r.ContentLength >= 0 && r.ContentLength <= Small { // -1: unknown
 		return func() {}, nil
 	}
 	select {
