@@ -143,21 +143,21 @@ func (k *holdings) ends(now time.Duration) {
 	if !k.begun() || k.terms == nil || until <= k.at {
 		return
 	}
-	k.advance(until, algorithm.Limit{Rate: k.limit, Burst: k.partOf(k.terms) * k.terms.Burst})
+	k.advance(until, algorithm.Limit{Rate: k.limit, Burst: partOf(k.limit, k.terms) * k.terms.Burst})
 }
 
-// partOf is the part of rule's limit that was in force last.
-func (k *holdings) partOf(rule *dynamicconfig.Rule) float64 {
+// partOf is the part of rule's limit that limit is, which was in force last.
+func partOf(limit float64, rule *dynamicconfig.Rule) float64 {
 	if rule.Limit <= 0 {
 		return 1
 	}
-	return ratio(k.limit, float64(rule.Limit))
+	return ratio(limit, float64(rule.Limit))
 }
 
 // configure puts c in force.
 func (k *holdings) configure(now time.Duration, c *account.Config) {
 	if c.Interval < k.interval && k.begun() {
-		k.changed().SlowUntil(now + k.dead())
+		k.changed().SlowUntil(now + dead(k.interval))
 	}
 	k.interval = c.Interval
 	before := k.terms
@@ -310,12 +310,12 @@ func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r 
 
 // Expire implements account.Account.
 func (k *Account) Expire(now time.Duration, gone func(host uint32)) {
-	k.expire(now, k.dead(), gone)
+	k.expire(now, dead(k.interval), gone)
 }
 
-// dead is after how long a silent host is taken for dead.
-func (k *holdings) dead() time.Duration {
-	return time.Duration(algorithm.Silence * float64(k.interval))
+// dead is after how long a silent host is taken for dead, of which a report is due each interval.
+func dead(interval time.Duration) time.Duration {
+	return time.Duration(algorithm.Silence * float64(interval))
 }
 
 // sweeps reports whether expire has something to do: it looks at all rows, a few times an
@@ -358,7 +358,7 @@ func (k *holdings) expire(now, after time.Duration, gone func(host uint32)) (loo
 
 // Trim implements account.Account. Expire has taken back what silent hosts held.
 func (k *Account) Trim(now time.Duration, gone func(host uint32)) {
-	after := k.dead()
+	after := dead(k.interval)
 	for i, row := range k.rows.All {
 		if now-row.last >= after && row.weight == 0 && row.lent == 0 && row.wants == 0 {
 			host := k.rows.Host(i)

@@ -324,7 +324,7 @@ func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
 	if !k.sweeps(now) { // each report expires, and follows then
 		return
 	}
-	after := k.dead()
+	after := dead(k.interval)
 	k.ends(now)
 	if k.always {
 		after = max(after, k.lease)

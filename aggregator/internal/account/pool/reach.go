@@ -66,7 +66,7 @@ func (k *asked) Reach(now time.Duration, c *account.Config) account.Pooled {
 // The starter of a host that has been silent for too long stays beside the pool: what it does
 // not use of a loan would be lost, and it pays for what it has used when it comes back.
 func (k *holdings) charge(now time.Duration) {
-	silent := k.dead()
+	silent := dead(k.interval)
 	if k.past.SlowAt(now) {
 		silent = math.MaxInt64
 	}
@@ -112,7 +112,7 @@ func (k *asked) Configure(now time.Duration, c *account.Config) {
 	}
 	k.reach(c)
 	if before != nil && k.rule != (exactbucket.Rule{}) && !k.terms.Parent { // whose lease stays as it is
-		part := k.partOf(before)
+		part := partOf(k.limit, before)
 		burst := upper(part*k.terms.Burst, lower(k.terms.Burst, 1)) // as owned.Key.Limit has it
 		k.follow(max(now, k.at), bucketRule(k.terms, algorithm.Limit{Rate: part * float64(k.terms.Limit), Burst: burst}))
 	}
