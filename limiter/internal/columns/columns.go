@@ -29,7 +29,12 @@ type Columns struct {
 
 // Begin begins a report in the memory of the one before. costs says that the rows say what
 // their events cost and what the host wants.
-func (c *Columns) Begin(costs bool) { *c = Columns{Report: c.Report, wants: costs, costs: costs} }
+func (c *Columns) Begin(costs bool) {
+	if !c.costly {
+		c.Cost = nil
+	}
+	*c = Columns{Report: c.Report, wants: costs, costs: costs}
+}
 
 // Wanted reports whether rows say what the host wants.
 func (c *Columns) Wanted() bool { return c.wants }
@@ -45,7 +50,7 @@ func (c *Columns) Fit(n int) {
 	if c.wants {
 		c.Wants = sized(c.Wants, n)
 	}
-	if c.costs {
+	if c.costly {
 		c.Cost = sized(c.Cost, n)
 	}
 	if c.slots {
@@ -81,10 +86,27 @@ func (c *Columns) First(n int) usage.Report {
 	return r
 }
 
-// SetCost notes what an event of row i cost. The report has no costs while all are 1 at most.
+// SetCost notes what an event of row i, the newest, cost, at least 1. While all events cost 1, there
+// is no column of costs.
 func (c *Columns) SetCost(i int, cost float64) {
+	if !c.costly {
+		if cost <= 1 {
+			return
+		}
+		c.costly, c.Cost = true, sized(c.Cost, len(c.Keys))
+		for j := range i {
+			c.Cost[j] = 1
+		}
+	}
 	c.Cost[i] = cost
-	c.costly = c.costly || cost > 1
+}
+
+// CostOf is what an event of row i cost.
+func (c *Columns) CostOf(i int) float64 {
+	if !c.costly {
+		return 1
+	}
+	return c.Cost[i]
 }
 
 // SetSlots notes how many slots row i, the newest, has. Rows that say nothing have 0.
@@ -107,7 +129,7 @@ func (c *Columns) SetWants(i int, wants float64) {
 		}
 	}
 	c.Wants[i] = wants
-	if c.costs {
+	if c.costly {
 		c.Cost[i] = 1
 	}
 }

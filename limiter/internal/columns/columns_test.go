@@ -32,9 +32,19 @@ func TestColumnsThatSayNothingAreLeftOut(t *testing.T) {
 	if r := c.First(1); &r.Keys[0] != memory || c.Keys[1] != "" || r.Cost != nil || len(r.Wants) != 1 || r.Slots != nil {
 		t.Errorf("%+v of the same memory", r)
 	}
-	c.SetCost(0, 2)
 	c.SetWants(1, 5)
-	if r := c.First(2); !slices.Equal(r.Cost, []float64{2, 1}) {
+	if c.CostOf(0) != 1 || c.Cost != nil {
+		t.Errorf("a column of costs %v, all of which are 1", c.Cost)
+	}
+	c.Fit(4)
+	c.SetCost(2, 2)
+	c.SetWants(3, 5)
+	if r := c.First(4); !slices.Equal(r.Cost, []float64{1, 1, 2, 1}) || c.CostOf(2) != 2 {
 		t.Errorf("costs %v", r.Cost)
+	}
+	c.Begin(true)
+	c.Begin(true) // nothing cost more than 1 in between
+	if c.Cost != nil {
+		t.Errorf("%d costs are kept", len(c.Cost))
 	}
 }

@@ -3,8 +3,10 @@
 package report
 
 import (
+	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/columns"
 	"github.com/headgate/headgate/limiter/internal/ledger"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -15,17 +17,21 @@ type Batch struct {
 
 	room   columns.Columns // Usage's are their beginning
 	rows   []row
-	filled int // rows before it have their wants
+	at     stage.Instant // when the report was made
+	filled int           // rows before it have their wants
 	early  bool
 }
 
 // row is where an answer goes, and what it settles.
 type row struct {
 	subject *Subject
-	upTo    ledger.Reading // counters at the time of the report
-	tokens  float64        // at that time
-	number  uint32         // which of the Subject's reports it is
+	usage   bucket.Usage // counters at the time of the report
+	tokens  float64      // at that time
+	number  uint32       // which of the Subject's reports it is
 }
+
+// upTo is what the Part of r, a row of b, had counted at the time of the report.
+func (b *Batch) upTo(r *row) ledger.Reading { return ledger.Reading{Usage: r.usage, At: b.at} }
 
 // fit makes room for n rows.
 func (b *Batch) fit(n int) {
@@ -33,6 +39,12 @@ func (b *Batch) fit(n int) {
 		b.rows = append(make([]row, 0, n), b.rows...)
 	}
 	b.room.Fit(n)
+}
+
+// grow makes room for more rows, in steps that leave little room unused.
+func (b *Batch) grow() {
+	n := len(b.rows)
+	b.fit(n + max(n/4, min(n, together)))
 }
 
 // finish gives Usage its columns.

@@ -4,7 +4,9 @@ package report
 
 import (
 	"fmt"
+	"math/bits"
 	"testing"
+	"unsafe"
 
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -80,6 +82,19 @@ func TestTheNextReportTakesTheMemoryOfABatchThatIsDone(t *testing.T) {
 	h.Done(again)
 	if costly := h.round(12*second, keys, 3); &costly.Usage.Keys[0] != memory {
 		t.Error("the memory was not taken a third time")
+	}
+}
+
+// A host with 100,000 keys keeps so many rows, and their columns, from one report to the next.
+func TestABatchHasLittleRoomUnused(t *testing.T) {
+	if size := unsafe.Sizeof(row{}); bits.UintSize == 64 && size > 40 {
+		t.Errorf("a row has %d bytes", size)
+	}
+	const keys = 2100
+	h := newHost(t, 1e6, reportsEarly, 1).keys(0, keys)
+	b := h.round(3*second, keys, 1)
+	if most := keys + keys/4 + together; cap(b.rows) > most || cap(b.room.Keys) > most || b.room.Cost != nil {
+		t.Errorf("room for %d rows, %d keys and %d costs of %d keys", cap(b.rows), cap(b.room.Keys), cap(b.room.Cost), keys)
 	}
 }
 

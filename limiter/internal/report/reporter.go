@@ -237,8 +237,8 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		}
 		row := &b.rows[at]
 		s := row.subject
-		if row.upTo.At > s.Acked.At {
-			s.Acked = row.upTo
+		if b.at > s.Acked.At {
+			s.Acked = b.upTo(row)
 			s.pulse.ownerKnows = false
 		}
 		s.pending = now
@@ -252,11 +252,11 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		if terms.Traits.Wants {
 			// The owner leases to others what was leased here, from when its lease ends. That began
 			// at some time after the report was made.
-			until = row.upTo.At.Add(lease[i])
+			until = b.at.Add(lease[i])
 		}
 		// An answer that was overtaken says nothing any more, nor does one that comes
 		// when its lease has ended: the host was suspended.
-		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.answeredNo.Load()) <= 0 || now.Sub(row.upTo.At) >= lease[i] {
+		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.answeredNo.Load()) <= 0 || now.Sub(b.at) >= lease[i] {
 			continue
 		}
 		s.answeredNo.Store(row.number)
@@ -281,7 +281,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		case row.number == s.reportNo.Load():
 			more, before := grants.Tokens[i]-row.tokens, s.Rate.Active()
 			if math.IsInf(more, 0) { // nothing was limited when s reported
-				more = grants.Tokens[i] - float64(max(s.Rate.Bucket().Allowed()-row.upTo.Allowed, 0))
+				more = grants.Tokens[i] - float64(max(s.Rate.Bucket().Allowed()-row.usage.Allowed, 0))
 				if left := s.Part().Tokens(now); !math.IsInf(left, 0) {
 					more -= left
 				}

@@ -62,7 +62,7 @@ func (r *Round) batch(algorithm string, costs bool) *Batch {
 		if b = r.reporter.reuse[algorithm]; b == nil || r.early {
 			b = new(Batch)
 		}
-		b.Usage.Algorithm, b.early = algorithm, r.early
+		b.Usage.Algorithm, b.at, b.early = algorithm, r.at, r.early
 		b.room.Begin(costs)
 		b.fit(max(4, cap(b.rows)))
 		r.byAlgorithm[algorithm] = b
@@ -109,7 +109,7 @@ func (r *Round) add(s *Subject) {
 	}
 	i, u := len(b.rows), &b.room
 	if i == cap(b.rows) {
-		b.fit(2 * i)
+		b.grow()
 	}
 	u.Keys[i], u.Weight[i] = c.Key(), s.Part().Has()
 	u.Allowed[i], u.Rejected[i] = min(allowed, rpc.MaxCount), min(rejected, rpc.MaxCount)
@@ -117,7 +117,7 @@ func (r *Round) add(s *Subject) {
 	s.pending = r.answered
 	tokens := s.Part().Tokens(now)
 	b.rows = b.rows[:i+1]
-	b.rows[i] = row{s, upTo, tokens, s.reportNo.Add(1)}
+	b.rows[i] = row{s, upTo.Usage, tokens, s.reportNo.Add(1)}
 	_, stated := c.Stated()
 	switch {
 	case s.Rate != nil && terms.Traits.Early:
@@ -159,10 +159,10 @@ func (r *Round) fillWants(b *Batch) {
 func (b *Batch) watchedWantsLocked(i int) float64 {
 	row, u := &b.rows[i], &b.room
 	s, d := row.subject, &row.subject.pulse.demand
-	n, sinceLook := s.pulse.since(row.upTo)
-	wants, changed := d.Report(n, sinceLook, float64(u.Allowed[i]+u.Rejected[i]), u.Elapsed[i].Seconds(), u.Cost[i])
+	n, sinceLook := s.pulse.since(b.upTo(row))
+	wants, changed := d.Report(n, sinceLook, float64(u.Allowed[i]+u.Rejected[i]), u.Elapsed[i].Seconds(), u.CostOf(i))
 	if changed && !s.Asks() {
-		s.pulse.shortenGap(row.upTo.At)
+		s.pulse.shortenGap(b.at)
 	}
 	if stated, ok := s.Common().Stated(); ok {
 		return stated
