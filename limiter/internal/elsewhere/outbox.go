@@ -24,6 +24,7 @@ type Outbox struct {
 	barrier atomic.Pointer[barrier] // holds asks back; nil: none
 	forget  uint64                  // the ID of the Operation before sent, if that was sent only once; for the caller that has begun
 	sending atomic.Bool
+	listed  atomic.Bool // see List
 }
 
 // sent is an Operation, and what the caller that has begun needs to know about it.
@@ -67,6 +68,16 @@ func (o *Outbox) TakeOver(from *Outbox) (tokens int64) {
 
 // Empty reports whether everything is sent and answered.
 func (o *Outbox) Empty() bool { return o.tokens.Load() == 0 && o.sent.Load() == nil }
+
+// List reports whether the caller is to list o among those that have something to send: it is not
+// listed.
+func (o *Outbox) List() bool { return !o.listed.Load() && o.listed.CompareAndSwap(false, true) }
+
+// Listed reports whether a caller has listed o.
+func (o *Outbox) Listed() bool { return o.listed.Load() }
+
+// Unlist says that o is not listed any more.
+func (o *Outbox) Unlist() { o.listed.Store(false) }
 
 // Begin reports whether the caller may send, until it calls End.
 func (o *Outbox) Begin() bool { return o.sending.CompareAndSwap(false, true) }

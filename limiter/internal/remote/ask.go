@@ -18,17 +18,17 @@ import (
 // asker is a Stage that may have a grant. It asks the key's owner for what the grant does not
 // cover, and for loans. Its Auto decides when.
 //
-// A host may have 100,000 of them, which are not in the processor's caches when they are used. What
-// an event needs that a grant covers lies together: low, and asks beside the Rate.
+// A host may have 100,000 of them, which are not in the processor's caches when they are used. An
+// asker has two cache lines. An event that a grant covers needs the first, which has the Rate and the
+// switches. The second has what is still to be sent to the owner, and what that has.
 type asker struct {
 	asking atomic.Pointer[asking] // nil before the first event that its grant does not cover
-	low    atomic.Int32           // the host asks ahead once it has fewer tokens; 0: it does not
 	Stage
 }
 
 // InFallback implements share.Part.
 func (a *asker) InFallback() (since stage.Instant, ok bool) {
-	if since, ok = a.Rate.InFallback(); ok || !a.asks.Load() {
+	if since, ok = a.Rate.InFallback(); ok || !a.is(asks) {
 		return since, ok
 	}
 	return a.failing.At()
@@ -167,7 +167,7 @@ func (a *asker) askBeforeWait(ctx context.Context, q, soon stage.Request, v stag
 		return said, receipt
 	}
 	a.Bucket().Record(-q.N, false)
-	if a.asks.Load() { // the grant has ended meanwhile
+	if a.is(asks) { // the grant has ended meanwhile
 		return a.Take(ctx, q)
 	}
 	if v, receipt = a.Rate.Take(ctx, q); !v.OK() {
@@ -204,7 +204,7 @@ func (a *asker) alone(now stage.Instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
-	if !a.gone.Load() {
+	if !a.is(gone) {
 		a.Alone(now)
 	}
 }

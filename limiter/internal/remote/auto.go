@@ -25,13 +25,13 @@ var (
 func NewAuto(r *share.Rate, l *Link) *Auto {
 	a := new(Auto)
 	a.init(r, l)
-	a.owned = true
+	a.set(owned, true)
 	a.follow()
 	return a
 }
 
 // Asking implements share.Part.
-func (a *Auto) Asking() bool { return a.asks.Load() }
+func (a *Auto) Asking() bool { return a.is(asks) }
 
 // Charging implements share.Part.
 func (a *Auto) Charging() bool { return a.outbox.HasBarrier() }
@@ -50,9 +50,9 @@ func (a *Auto) TakeAdmitted(asked *share.Asked) (admitted int64) {
 
 // follow has a ask for each event unless there is a grant.
 func (a *Auto) follow() {
-	asks := !a.Granted()
+	without := !a.Granted()
 	a.SetFallback(0, false)
-	a.asks.Store(asks)
+	a.set(asks, without)
 }
 
 // Steer implements share.Part.
@@ -67,9 +67,10 @@ func (a *Auto) Steer(now stage.Instant, hosts int) {
 func (a *Auto) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 	a.mu.Lock()
 	left = a.Rate.Lend(now, more, hosts)
-	a.low.Store(0)
 	if a.Active().Limit < 1 { // else it reports early
 		a.lookout(left, fewest+1) // its first event may begin a burst
+	} else {
+		a.lookout(0, 0)
 	}
 	a.mu.Unlock()
 	a.follow()
@@ -86,7 +87,7 @@ func (a *Auto) Forget(now stage.Instant, hosts int) {
 
 // Take implements stage.Stage.
 func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.Receipt) {
-	if a.asks.Load() {
+	if a.is(asks) {
 		return a.Stage.Take(ctx, q)
 	}
 	soon := q
@@ -106,10 +107,15 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 
 // Allow implements stage.Stage.
 func (a *Auto) Allow(ctx context.Context, now stage.Instant) stage.Reason {
-	if a.asks.Load() {
+	if a.is(asks) {
 		return a.Stage.Allow(ctx, now)
 	}
-	reason := a.Rate.Allow(ctx, now)
+	reason := stage.Granted
+	if a.is(maxDebt) {
+		reason = a.Rate.Allow(ctx, now)
+	} else if !a.TakeOne(now) { // which reads one cache line of the Rate, and not its terms
+		reason = stage.Limited
+	}
 	if reason == stage.Granted {
 		a.ranLow(ctx, now)
 		return reason
@@ -126,7 +132,7 @@ func (a *Auto) Allow(ctx context.Context, now stage.Instant) stage.Reason {
 func (a *Auto) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	switch from := receipt.Rest.(type) {
 	case fromFallback:
-		if !a.asks.Load() { // the bucket may be the grant's by now
+		if !a.is(asks) { // the bucket may be the grant's by now
 			from.taken = false
 			receipt.Rest = from
 		}
@@ -141,7 +147,7 @@ func (a *Auto) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 // Idle implements share.Part. Without its grant, which may never fill the bucket, the
 // host asks.
 func (a *Auto) Idle(now stage.Instant) bool {
-	if a.asks.Load() {
+	if a.is(asks) {
 		return a.Stage.Idle(now)
 	}
 	return a.outbox.Empty() && a.tokens.Full(now, a.Terms().Rule) && a.Unused(now)
@@ -149,7 +155,7 @@ func (a *Auto) Idle(now stage.Instant) bool {
 
 // Level implements stage.Stage.
 func (a *Auto) Level(now stage.Instant) stage.Level {
-	if a.asks.Load() {
+	if a.is(asks) {
 		return a.Stage.Level(now)
 	}
 	return a.Rate.Level(now)

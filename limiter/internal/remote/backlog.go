@@ -22,9 +22,9 @@ const (
 // backlog lists the Stages with unsent charges. The zero backlog is empty. It
 // is safe for concurrent use and calls nothing while its lock is held.
 type backlog struct {
-	mu      sync.Mutex // protects following fields
-	entries []entry    // in the order in which they were added
-	newest  map[account]*Stage
+	mu      sync.Mutex         // protects following fields
+	entries []entry            // in the order in which they were added
+	gone    map[account]*Stage // the last of these that has left its key
 }
 
 // account is a remote bucket.
@@ -42,10 +42,26 @@ func (b *backlog) add(s *Stage) {
 	defer b.mu.Unlock()
 
 	b.entries = append(b.entries, entry{Stage: s})
-	if b.newest == nil {
-		b.newest = make(map[account]*Stage)
+	if s.is(gone) {
+		b.leftLocked(s)
 	}
-	b.newest[account{s.under, s.Key()}] = s
+}
+
+// left says that s has left its key.
+func (b *backlog) left(s *Stage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	if s.outbox.Listed() { // else add says so, if s has something to send later
+		b.leftLocked(s)
+	}
+}
+
+func (b *backlog) leftLocked(s *Stage) {
+	if b.gone == nil {
+		b.gone = make(map[account]*Stage)
+	}
+	b.gone[account{s.under, s.Key()}] = s
 }
 
 // before is the Stage that has left the key of s and has unsent charges for the same bucket; nil if
@@ -54,10 +70,7 @@ func (b *backlog) before(s *Stage) *Stage {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
-	if e := b.newest[account{s.under, s.Key()}]; e != nil && e.gone.Load() {
-		return e
-	}
-	return nil
+	return b.gone[account{s.under, s.Key()}]
 }
 
 // stages are those that are listed.
@@ -83,12 +96,15 @@ func (b *backlog) tidy(now stage.Instant) {
 	for _, e := range b.entries {
 		if e.stays(now, &left) {
 			kept = append(kept, e)
-		} else if of := (account{e.under, e.Key()}); b.newest[of] == e.Stage {
-			delete(b.newest, of)
+		} else if of := (account{e.under, e.Key()}); b.gone[of] == e.Stage {
+			delete(b.gone, of)
 		}
 	}
 	clear(b.entries[len(kept):])
 	b.entries = fit.Slice(kept)
+	if len(b.gone) == 0 { // a map keeps the memory of the keys that were in it
+		b.gone = nil
+	}
 }
 
 // stays reports whether e stays listed. left counts those that have left their keys.
@@ -96,15 +112,15 @@ func (e *entry) stays(now stage.Instant, left *int) bool {
 	switch {
 	case !e.HasUnsent():
 		// A charge that is added from here on lists it again.
-		e.listed.Store(false)
-		return e.HasUnsent() && e.listed.CompareAndSwap(false, true)
-	case !e.gone.Load():
+		e.outbox.Unlist()
+		return e.HasUnsent() && e.outbox.List()
+	case !e.is(gone):
 		return true
 	case e.until == 0:
 		e.until = now.Add(sendsFor)
 	}
 	if *left++; *left > maxBacklog || now >= e.until {
-		e.listed.Store(false)
+		e.outbox.Unlist()
 		return false
 	}
 	return true

@@ -24,6 +24,31 @@ func newHub() *Hub {
 	})
 }
 
+// A Hub keeps nothing for Stages that have sent everything, and no map of those whose keys
+// decide by them.
+func TestABacklogIsNoLargerThanItMust(t *testing.T) {
+	h, remote := newHub(), new(store)
+	stages := make([]*Stage, 2000)
+	for i := range stages {
+		stages[i] = newStage(t, remote, h)
+		stages[i].enqueue(1)
+	}
+	if len(h.backlog.gone) != 0 {
+		t.Error("a Stage whose key decides by it is among those that have left theirs")
+	}
+	for _, s := range stages[:1000] {
+		s.Leave()
+	}
+	if gone := h.backlog.gone; len(gone) != 1 || h.unsentBefore(stages[1000]) != stages[999] {
+		t.Errorf("%d accounts of Stages that have left one key", len(gone))
+	}
+	h.FlushLater(stage.Now())
+	h.FlushLater(stage.Now())
+	if b := &h.backlog; len(b.entries) != 0 || cap(b.entries) != 0 || b.gone != nil {
+		t.Errorf("%d Stages are listed, with room for %d, and a map of %d", len(b.entries), cap(b.entries), len(b.gone))
+	}
+}
+
 // A Stage that enqueues a charge while the Hub tidies its list is paid for by the next
 // FlushLater, and is listed once.
 func TestAStageThatOwesIsListedOnce(t *testing.T) {

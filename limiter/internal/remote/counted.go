@@ -17,13 +17,43 @@ import (
 // itself. So the host counts those events as rejected, and as admitted elsewhere.
 type counted struct {
 	*share.Rate
-	asks  atomic.Bool // of an Auto: there is no grant; readers need no other field to match it
-	owned bool
-	own   share.AdmittedRemote // see admittedRemote
+	switches
+	own share.AdmittedRemote // see admittedRemote
+}
+
+// switches are a word of a Stage, in the cache line that decisions read. They are safe for
+// concurrent use.
+type switches struct {
+	on  atomic.Uint32 // flags
+	low atomic.Int32  // of an Auto: the host asks ahead once it has fewer tokens; 0: it does not
+}
+
+// flags say what is true of a Stage.
+type flags uint32
+
+const (
+	owned   flags = 1 << iota // see counted; it does not change
+	asks                      // of an Auto: there is no grant; readers need no other field to match it
+	maxDebt                   // the rule has one
+	gone                      // see Stage.Leave
+)
+
+// is reports whether f is true.
+func (s *switches) is(f flags) bool { return s.on.Load()&uint32(f) != 0 }
+
+// set makes f true, or not. It writes only what is news.
+func (s *switches) set(f flags, on bool) {
+	switch {
+	case s.is(f) == on:
+	case on:
+		s.on.Or(uint32(f))
+	default:
+		s.on.And(^uint32(f))
+	}
 }
 
 // falls reports whether the fallback decides while the remote does not answer: there is no grant.
-func (c *counted) falls() bool { return !c.owned || c.asks.Load() }
+func (c *counted) falls() bool { return !c.is(owned) || c.is(asks) }
 
 // admittedRemote counts what the owner admitted. It goes on with the count of the remote bucket that the Rate
 // asked before.
@@ -37,7 +67,7 @@ func (c *counted) admittedRemote() *share.AdmittedRemote {
 // count counts n as allowed or rejected. For a key whose owner gets reports, n
 // counts as wanted and not as used.
 func (c *counted) count(now stage.Instant, n int64, ok bool) {
-	if !c.owned {
+	if !c.is(owned) {
 		c.Bucket().Record(n, ok)
 		return
 	}
@@ -45,14 +75,14 @@ func (c *counted) count(now stage.Instant, n int64, ok bool) {
 		c.admittedRemote().Admit(min(n, bucket.MaxCost))
 	}
 	c.Bucket().Record(n, false)
-	if waited := c.asks.Load(); waited || c.Bucket().LowAlways() { // a retired Rate reports each use
+	if waited := c.is(asks); waited || c.Bucket().LowAlways() { // a retired Rate reports each use
 		c.RanLow(now, waited)
 	}
 }
 
 // disown counts n, which the fallback's bucket has counted, as count does.
 func (c *counted) disown(now stage.Instant, n int64, ok bool) {
-	if c.owned {
+	if c.is(owned) {
 		c.Bucket().Record(-n, ok)
 		c.count(now, n, ok)
 	}

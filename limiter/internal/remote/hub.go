@@ -104,6 +104,9 @@ func (h *Hub) run(among background.Goroutines, f func()) bool {
 // addUnsent implements services.
 func (h *Hub) addUnsent(s *Stage) { h.backlog.add(s) }
 
+// leftKey implements services.
+func (h *Hub) leftKey(s *Stage) { h.backlog.left(s) }
+
 // unsentBefore implements services.
 func (h *Hub) unsentBefore(s *Stage) *Stage { return h.backlog.before(s) }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
@@ -41,6 +40,9 @@ type services interface {
 	// addUnsent lists s from now on: s has charges or returns to send.
 	addUnsent(s *Stage)
 
+	// leftKey says that s, which may be listed, has left its key.
+	leftKey(s *Stage)
+
 	// unsentBefore is the Stage that has left the key of s and has unsent charges for the same
 	// bucket; nil if there is none.
 	unsentBefore(s *Stage) *Stage
@@ -64,10 +66,7 @@ type line struct {
 	failing share.Since // the last event had no answer
 	failure share.Since // an operation had no answer, the last time at this second
 
-	mu   sync.Mutex  // held while what is in force changes under an Auto, while gone does, and while a fallback is reported of
-	gone atomic.Bool // see Stage.Leave
-
-	listed atomic.Bool // in the Hub's backlog; here because it takes no more memory
+	mu sync.Mutex // held while what is in force changes under an Auto, while gone does, and while a fallback is reported of
 }
 
 // Asks reports whether it is the Remote of algorithm that is asked.
@@ -112,7 +111,7 @@ func (l *line) fallbackChanged(now stage.Instant, entered bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 
-	if !l.gone.Load() {
+	if !l.is(gone) {
 		l.host.fallbackChanged(now, l.Rate, entered)
 	}
 }

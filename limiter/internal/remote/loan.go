@@ -72,7 +72,7 @@ func (a *asker) borrow(now stage.Instant, l loan, lent float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
-	if number, _ := a.Common().Settled(); number != l.asOf || a.gone.Load() || a.asks.Load() || !a.Granted() {
+	if number, _ := a.Common().Settled(); number != l.asOf || a.is(gone) || a.is(asks) || !a.Granted() {
 		return
 	}
 	a.Borrow(now, tokens)
@@ -86,9 +86,11 @@ func (a *asker) borrow(now stage.Instant, l loan, lent float64) {
 }
 
 // lookout has the host ask ahead once it has fewer tokens than low, of those that it
-// was lent.
+// was lent. It writes only what is news.
 func (a *asker) lookout(lent, low float64) {
-	a.low.Store(int32(math.Ceil(min(max(min(low, lent), 0), math.MaxInt32))))
+	if next := int32(math.Ceil(min(max(min(low, lent), 0), math.MaxInt32))); a.low.Load() != next {
+		a.low.Store(next)
+	}
 }
 
 // ranLow asks ahead if a decision at now has left few tokens, and the host wants enough by

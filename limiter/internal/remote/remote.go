@@ -48,6 +48,7 @@ func Of(p share.Part) *Stage {
 
 func (s *Stage) init(r *share.Rate, l *Link) {
 	s.Rate, s.Link = r, l
+	s.set(maxDebt, r.Terms().Debt > 0)
 	s.tokens.Init()
 	if before := l.host.unsentBefore(s); before != nil && before.outbox.Begin() {
 		rule := r.Terms().Rule
@@ -105,7 +106,7 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 		return stage.Because(stage.Canceled), receipt
 	}
 	s.count(q.Now, q.N, outcome.OK)
-	if v.Left = outcome.Left; s.owned {
+	if v.Left = outcome.Left; s.is(owned) {
 		v.By = stage.ByOwner
 	}
 	if !outcome.OK {
@@ -133,6 +134,7 @@ func (s *Stage) SetTerms(now stage.Instant, t *share.Terms) {
 	before := s.Terms().Rule
 	tokens := s.tokens.At(now, before)
 	s.Rate.SetTerms(now, t)
+	s.set(maxDebt, t.Debt > 0)
 	follows := share.FollowDebt(before.Limit, t.Rule, tokens)
 	if follows != tokens {
 		s.UpdateRemoteMark(func(m forgiven.Mark) forgiven.Mark { return m.After(tokens, follows) })
@@ -224,11 +226,11 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 			s.Bucket().Add(now, float64(back))
 		}
 	}
-	gone := s.gone.Load()
-	if gone {
+	left := s.is(gone)
+	if left {
 		s.AddReturned(back)
 	}
-	s.uncount(back, s.owned || gone)
+	s.uncount(back, s.is(owned) || left)
 	s.ChargeLater(now, -back)
 }
 
@@ -249,7 +251,7 @@ func (s *Stage) queueCharge(now stage.Instant, n int64) {
 // enqueue adds n tokens to the outbox.
 func (s *Stage) enqueue(n int64) {
 	s.outbox.Add(n)
-	if !s.listed.Load() && s.listed.CompareAndSwap(false, true) {
+	if s.outbox.List() {
 		s.host.addUnsent(s)
 	}
 }
@@ -260,7 +262,7 @@ func (s *Stage) enqueue(n int64) {
 // Auto learns of that from the reports, which count less then.
 func (s *Stage) TakeOver(now stage.Instant, n int64) {
 	if n > 0 {
-		if !s.owned {
+		if !s.is(owned) {
 			s.AddPrecharge(n, func(now stage.Instant, n int64) { s.ChargeLater(now, -n) })
 		}
 		s.queueCharge(now, n)
@@ -311,8 +313,9 @@ func (s *Stage) Idle(now stage.Instant) bool {
 func (s *Stage) Leave() {
 	s.LeaveRemote(s.admittedRemote())
 	s.mu.Lock()
-	s.gone.Store(true)
+	s.set(gone, true)
 	s.mu.Unlock()
+	s.host.leftKey(s)
 }
 
 // InFallback implements share.Part.

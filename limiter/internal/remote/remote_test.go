@@ -42,6 +42,8 @@ func (h *host) fallbackChanged(stage.Instant, *share.Rate, bool) {}
 
 func (h *host) addUnsent(*Stage) {}
 
+func (h *host) leftKey(*Stage) {}
+
 func (h *host) unsentBefore(*Stage) *Stage { return nil }
 
 func (h *host) mayAsk(stage.Instant) bool { return !h.full }

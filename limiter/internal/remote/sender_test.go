@@ -75,7 +75,7 @@ func TestAnOpenFallbackIsChargedAndGivenBack(t *testing.T) {
 		rule.Fallback = dynamicconfig.FallbackOpen
 		r.SetTerms(0, &share.Terms{Rule: &rule, Algorithm: "exact"})
 		r.Steer(0, 2)
-		r.owned = auto
+		r.set(owned, auto)
 		r.Take(t.Context(), request(100)) // more than one event may cost, and no demand
 		_, receipt := r.Take(t.Context(), request(8))
 		r.Settle(0, receipt, 3)
