@@ -131,7 +131,8 @@ func (b *before) stillCarried(c carryover, next *Holding) *carryover {
 	if c.slots == nil && math.IsInf(c.tokens, 1) && !c.stated() {
 		return nil
 	}
-	return &c
+	still := c // most keys carry nothing: c is not on the heap
+	return &still
 }
 
 // count notes what the Rate of s has counted until now.
