@@ -24,31 +24,6 @@ func newHub() *Hub {
 	})
 }
 
-// A Hub keeps nothing for Stages that have sent everything, and no map of those whose keys
-// decide by them.
-func TestABacklogIsNoLargerThanItMust(t *testing.T) {
-	h, remote := newHub(), new(store)
-	stages := make([]*Stage, 2000)
-	for i := range stages {
-		stages[i] = newStage(t, remote, h)
-		stages[i].enqueue(1)
-	}
-	if len(h.backlog.gone) != 0 {
-		t.Error("a Stage whose key decides by it is among those that have left theirs")
-	}
-	for _, s := range stages[:1000] {
-		s.Leave()
-	}
-	if gone := h.backlog.gone; len(gone) != 1 || h.unsentBefore(stages[1000]) != stages[999] {
-		t.Errorf("%d accounts of Stages that have left one key", len(gone))
-	}
-	h.FlushLater(stage.Now())
-	h.FlushLater(stage.Now())
-	if b := &h.backlog; len(b.entries) != 0 || cap(b.entries) != 0 || b.gone != nil {
-		t.Errorf("%d Stages are listed, with room for %d, and a map of %d", len(b.entries), cap(b.entries), len(b.gone))
-	}
-}
-
 // A Stage that enqueues a charge while the Hub tidies its list is paid for by the next
 // FlushLater, and is listed once.
 func TestAStageThatOwesIsListedOnce(t *testing.T) {
@@ -91,7 +66,7 @@ func TestAStageThatOwesIsListedOnce(t *testing.T) {
 			}
 		}
 		listed := make(map[*Stage]bool)
-		for _, s := range h.backlog.stages() {
+		for _, s := range h.backlog.Stages() {
 			if listed[s] && !lost.Swap(true) {
 				t.Error("a stage is listed twice")
 			}
@@ -99,27 +74,4 @@ func TestAStageThatOwesIsListedOnce(t *testing.T) {
 		}
 	}
 	adders.Wait()
-}
-
-// A Stage that has left its key is listed for a time, and not with any number of others.
-func TestStagesThatHaveLeftOweForATime(t *testing.T) {
-	h := newHub()
-	here := newStage(t, new(store), h)
-	here.enqueue(1)
-	var others []*Stage
-	for range maxBacklog + 10 {
-		others = append(others, New(here.Rate, here.Link))
-	}
-	for _, left := range others {
-		left.Leave()
-		left.enqueue(1)
-	}
-	for _, row := range []struct {
-		at   stage.Instant
-		want int
-	}{{0, maxBacklog + 1}, {stage.Instant(sendsFor) - 1, maxBacklog + 1}, {stage.Instant(sendsFor), 1}} {
-		if h.backlog.tidy(row.at); len(h.backlog.stages()) != row.want {
-			t.Errorf("at %d, %d stages are listed, want %d", row.at, len(h.backlog.stages()), row.want)
-		}
-	}
 }

@@ -12,11 +12,11 @@ import (
 // FlushLater sends the charges of all Stages, except of those whose latest send failed less than retryEvery
 // ago. Charges to Remotes that take them for many keys at a time share calls.
 func (h *Hub) FlushLater(now stage.Instant) {
-	due := slices.DeleteFunc(h.backlog.stages(), func(s *Stage) bool { return s.waits(now) })
+	due := slices.DeleteFunc(h.backlog.Stages(), func(s *Stage) bool { return s.waits(now) })
 	for _, s := range h.flushTogether(now, due) {
 		s.Flush(now)
 	}
-	h.backlog.tidy(now)
+	h.backlog.Tidy(now)
 }
 
 // Flush is FlushLater, also soon after a failure: as many at a time as may run in the
@@ -24,7 +24,7 @@ func (h *Hub) FlushLater(now stage.Instant) {
 func (h *Hub) Flush() {
 	h.Join() // what is under way may leave no room, or fail
 	now := stage.Now()
-	alone := h.flushTogether(now, h.backlog.stages())
+	alone := h.flushTogether(now, h.backlog.Stages())
 	for len(alone) > 0 {
 		h.Join()
 		some := alone[:min(len(alone), h.running.Most())]

@@ -10,6 +10,7 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/internal/background"
+	"github.com/headgate/headgate/limiter/internal/backlog"
 	"github.com/headgate/headgate/limiter/internal/budget"
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/share"
@@ -24,7 +25,7 @@ type Hub struct {
 	config   HubConfig
 	running  background.Goroutines
 	batches  background.Goroutines // of charges: those of single keys keep none of them waiting
-	backlog  backlog
+	backlog  backlog.Backlog[*Stage]
 	failures budget.Budget // warnings of them
 	warned   atomic.Bool   // since a remote bucket answered last
 	unlogged atomic.Int64  // failures since the last warning of them
@@ -102,13 +103,13 @@ func (h *Hub) run(among background.Goroutines, f func()) bool {
 }
 
 // addUnsent implements services.
-func (h *Hub) addUnsent(s *Stage) { h.backlog.add(s) }
+func (h *Hub) addUnsent(s *Stage) { h.backlog.Add(s) }
 
 // leftKey implements services.
-func (h *Hub) leftKey(s *Stage) { h.backlog.left(s) }
+func (h *Hub) leftKey(s *Stage) { h.backlog.Left(s) }
 
 // unsentBefore implements services.
-func (h *Hub) unsentBefore(s *Stage) *Stage { return h.backlog.before(s) }
+func (h *Hub) unsentBefore(s *Stage) *Stage { return h.backlog.Before(s) }
 
 // remoteFailed implements services. It logs at most one warning of a kind per second of the clock:
 // calls that fail together may have begun at any time.

@@ -8,6 +8,7 @@ import (
 	"errors"
 
 	"github.com/headgate/headgate/dynamicconfig/rule"
+	"github.com/headgate/headgate/limiter/internal/backlog"
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -17,6 +18,15 @@ type sender struct {
 	line
 	outbox elsewhere.Outbox
 }
+
+// Outbox implements backlog.Stage.
+func (s *sender) Outbox() *elsewhere.Outbox { return &s.outbox }
+
+// Account implements backlog.Stage.
+func (s *sender) Account() backlog.Account { return backlog.Account{Under: s.under, Key: s.Key()} }
+
+// Gone implements backlog.Stage.
+func (s *sender) Gone() bool { return s.is(gone) }
 
 // HasUnsent reports whether there is something to send, or an answer is missing. Safe for concurrent
 // use.
