@@ -62,6 +62,7 @@ func allow(ctx context.Context, k *keys.Key, now stage.Instant) stage.Reason {
 		v, _, _ := decide(ctx, k, now, 1, 0, stage.Final)
 		return v.Reason
 	}
+	st.Fetch()
 	reason := st.Stage.Allow(ctx, now)
 	if reason != stage.Granted {
 		k.Count(now, st, 1, stage.Because(reason), counts(st, 1, reason))

@@ -65,7 +65,7 @@ func (b *before) tokensFor(local bool) float64 {
 // carriedLevel is the level of b's carryover once it has paid for what b allowed since; its
 // tokens are infinite if there is no carryover. What b allowed makes no debt.
 func (b *before) carriedLevel() stage.Level {
-	c := b.carried
+	c := b.carried()
 	if c == nil || math.IsInf(c.tokens, 1) {
 		return stage.Level{Limit: rate.Inf, Tokens: math.Inf(1)}
 	}
@@ -80,7 +80,7 @@ func (b *before) carriedLevel() stage.Level {
 // withRefunds adds what callers gave back while no Rate answered to the filled tokens of the
 // carryover. Those tokens went to the part that answered before, so the sum is at most what that has.
 func (b *before) withRefunds(filled float64) float64 {
-	c := b.carried
+	c := b.carried()
 	level := stageOf(c.issuer).Level(b.now)
 	if level.Limit >= rate.Inf {
 		return filled
@@ -94,8 +94,8 @@ func (b *before) issuer() *report.Subject {
 	switch {
 	case b.answering() != nil:
 		return b.pair[b.plan.Answers]
-	case b.carried != nil:
-		return b.carried.issuer
+	case b.carried() != nil:
+		return b.carried().issuer
 	default:
 		return nil
 	}
@@ -113,7 +113,7 @@ func (b *before) allowed() int64 {
 // was unlimited, and what b's own limit has filled in while the carryover was full. refunded is how much of
 // what callers gave back counts as used nevertheless, because it went to a remote bucket.
 func (b *before) usedSince(refunded int64) int64 {
-	c := b.carried
+	c := b.carried()
 	if c == nil || b.Stage == nil {
 		return 0
 	}
@@ -130,10 +130,10 @@ func (b *before) usedSince(refunded int64) int64 {
 // refundedRemotely is what callers have given back to a remote bucket since the carryover began, of what
 // the Rate that answers counts as allowed.
 func (b *before) refundedRemotely() int64 {
-	if b.answering() == nil || b.carried.chargedTo == "" {
+	if b.answering() == nil || b.carried().chargedTo == "" {
 		return 0
 	}
-	return b.answering().Returned() - b.carried.returned
+	return b.answering().Returned() - b.carried().returned
 }
 
 // statedDemand is the demand that the service stated in a unit, for the parts that stay, or else
@@ -143,8 +143,8 @@ func (b *before) statedDemand(stay []*report.Subject, unit int) float64 {
 		if wants, ok := stay[0].Part().Common().Stated(); ok {
 			return wants
 		}
-	} else if b.carried != nil {
-		return b.carried.wants[unit]
+	} else if b.carried() != nil {
+		return b.carried().wants[unit]
 	}
 	return share.Measured
 }
@@ -153,8 +153,8 @@ func (b *before) statedDemand(stay []*report.Subject, unit int) float64 {
 // counts most: the other one may have counted less, and never more than is held. It is
 // nil if b limits a rate and the key has not limited slots before.
 func (b *before) heldSlots() (most *share.Slots) {
-	if b.carried != nil {
-		most = b.carried.slots
+	if b.carried() != nil {
+		most = b.carried().slots
 	}
 	for _, p := range b.Subjects() {
 		if s := p.Slots(); s != nil && (most == nil || s.Census().Held > most.Census().Held) {

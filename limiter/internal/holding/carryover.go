@@ -49,8 +49,8 @@ var noCarryover = carryover{tokens: math.Inf(1), wants: [2]float64{share.Measure
 // used, because a grant lends fewer tokens than its bucket holds.
 func (b *before) carryOver(parts bool) carryover {
 	c := noCarryover
-	if b.carried != nil {
-		c = *b.carried
+	if b.carried() != nil {
+		c = *b.carried()
 	}
 	c.slots = b.heldSlots()
 	if !math.IsInf(c.tokens, 1) {

@@ -64,7 +64,7 @@ func (c *Change) fill() {
 	local := c.builder.Links[next.plan.answering()] == nil
 	if len(stay) > 0 && old.Stage != nil {
 		tokens = share.FollowDebt(old.plan.Rule.Limit, rule, old.tokensFor(local))
-	} else if c := old.carried; c != nil {
+	} else if c := old.carried(); c != nil {
 		tokens = share.FollowDebt(c.ruleLimit, rule, c.tokensFor(local, now, old.hosts))
 	}
 	var goesOn *report.Subject // under the algorithm that answers, if none of stay is under that
@@ -154,7 +154,7 @@ func (c *Change) adopt(s *report.Subject, t *share.Terms) (begins bool) {
 func (c *Change) decide(tokens float64) {
 	next := &c.Next
 	i := next.plan.Answers
-	if m := c.old.migration; m != nil && m.stages != nil && !slices.Equal(m.of[:], next.Parts()) {
+	if m := c.old.Migration(); m != nil && m.stages != nil && !slices.Equal(m.of[:], next.Parts()) {
 		m.end(c.old.now, c.old.Holding, next) // first, because a stage may show what it is capped to
 	}
 	for i, p := range next.Subjects() {
@@ -180,7 +180,7 @@ func (c *Change) migrate(tokens float64) bool {
 	next, now, migrator := &c.Next, c.old.now, c.builder.Migrator
 	first, second, rule := next.pair[0], next.pair[1], next.plan.Rule
 	mode := rule.Migration.Mode
-	m, of, inFlight := c.old.migration, [2]share.Part{first.Part(), second.Part()}, first.Slots() != nil
+	m, of, inFlight := c.old.Migration(), [2]share.Part{first.Part(), second.Part()}, first.Slots() != nil
 	switch {
 	case m != nil && m.of == of:
 		m.follow(now, rule)
@@ -192,7 +192,7 @@ func (c *Change) migrate(tokens float64) bool {
 		return false
 	}
 	m.bypass(rule.Bypassed())
-	if next.migration = m; inFlight {
+	if next.begin(m); inFlight {
 		next.Slots = m.slots
 		return true
 	}

@@ -36,7 +36,7 @@ func (b *before) chargesFor(next *Plan) charges {
 		recent = b.recentUse(b.Stage.Level(b.now))
 		used = lacking(recent, b.plan.Rule.Burst, rule, b.hosts)
 	}
-	level, c := b.carriedLevel(), b.carried
+	level, c := b.carriedLevel(), b.carried()
 	switch {
 	case c == nil:
 		return charges{used: used}
@@ -107,7 +107,7 @@ func evenPart(level stage.Level, hosts int) int64 {
 // charged with all that the part that answers allowed, except for the tokens that it refused; the algorithm is
 // empty if there is none.
 func (b *before) measuredRemote() (algorithm string, refused int64) {
-	m, i := b.migration, b.plan.measured()
+	m, i := b.Migration(), b.plan.measured()
 	if m == nil || m.stages == nil || i < 0 || !stageOf(b.pair[i]).Level(b.now).Remote {
 		return "", 0
 	}
@@ -122,7 +122,7 @@ func (b *before) notAsked(s *report.Subject) bool {
 	switch {
 	case i < 0 || i == b.plan.Answers || b.plan.Answers < 0 && b.issuer() == s:
 		return false
-	case b.migration == nil:
+	case b.Migration() == nil:
 		return true
 	default:
 		return b.plan.measured() != i && !stageOf(s).Level(b.now).Remote

@@ -24,8 +24,32 @@ type Holding struct {
 
 	plan *Plan // nil if there are no parts
 
+	extras *extras // nil: none of it
+}
+
+// extras is what few Holdings need, so that the others pay one word for it. Holdings are copied, so it
+// does not change: another one takes its place.
+type extras struct {
 	migration *migration // nil if none is under way
 	carried   *carryover // from earlier Holdings; nil: nothing
+}
+
+// carried is what h carries over from earlier Holdings; nil: nothing.
+func (h *Holding) carried() *carryover {
+	if h.extras == nil {
+		return nil
+	}
+	return h.extras.carried
+}
+
+// begin sets the migration of h, which is not published yet.
+func (h *Holding) begin(m *migration) { h.extras = &extras{m, h.carried()} }
+
+// carry sets what h, which is not published yet, carries over; nil changes nothing.
+func (h *Holding) carry(c *carryover) {
+	if c != nil {
+		h.extras = &extras{h.Migration(), c}
+	}
 }
 
 // Subjects are the parts as they are reported, the old one first.
@@ -122,7 +146,7 @@ func (h *Holding) Used() (used stage.Instant) {
 // Full reports whether the buckets are full and no slots are held, now and in
 // earlier Holdings.
 func (h *Holding) Full(now stage.Instant) bool {
-	if !h.carried.empty(now) {
+	if !h.carried().empty(now) {
 		return false
 	}
 	for _, p := range h.Subjects() {
@@ -136,7 +160,7 @@ func (h *Holding) Full(now stage.Instant) bool {
 // Dormant reports whether h has nothing to report and nothing to lose. A migration is
 // never dormant.
 func (h *Holding) Dormant(now stage.Instant) bool {
-	if len(h.Subjects()) != 1 || !h.pair[0].Dormant(now) || !h.carried.empty(now) {
+	if len(h.Subjects()) != 1 || !h.pair[0].Dormant(now) || !h.carried().empty(now) {
 		return false
 	}
 	of := remote.Of(h.pair[0].Part())
@@ -168,28 +192,30 @@ func (h *Holding) State(now stage.Instant, wants float64) {
 	for _, p := range h.Subjects() {
 		p.State(now, wants)
 	}
-	if h.carried != nil {
-		h.carried.wants = noCarryover.wants
+	if h.carried() != nil {
+		h.carried().wants = noCarryover.wants
 	}
 }
 
 // Stated is h, which has no parts, with a demand for parts that are to come.
 func (h *Holding) Stated(wants float64) Holding {
 	c := noCarryover
-	if h.carried != nil {
-		c = *h.carried
+	if h.carried() != nil {
+		c = *h.carried()
 	}
 	c.wants = [2]float64{wants, wants}
-	return Holding{Stage: h.Stage, carried: &c}
+	next := Holding{Stage: h.Stage}
+	next.carry(&c)
+	return next
 }
 
 // Refill fills the buckets of h on this host, and forgives their debts. It returns the
 // parts, whose remote buckets are to be filled too. Slots that are held stay held.
 func (h *Holding) Refill(now stage.Instant) (elsewhere []share.RatePart) {
-	if h.carried != nil {
-		h.carried.tokens, h.carried.chargedTo, h.carried.uncharged = noCarryover.tokens, "", 0
+	if h.carried() != nil {
+		h.carried().tokens, h.carried().chargedTo, h.carried().uncharged = noCarryover.tokens, "", 0
 	}
-	if m := h.migration; m != nil && m.stages != nil {
+	if m := h.Migration(); m != nil && m.stages != nil {
 		m.stages.Reset()
 	}
 	for _, p := range h.Parts() {

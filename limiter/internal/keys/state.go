@@ -29,6 +29,8 @@ type State struct {
 
 	touched atomic.Bool // by what no part counts, since touchedAt has looked
 
+	around *share.Rate // what the Stage of a bare State is around, if it is not plain; else nil
+
 	// Holding has the Stage, or the Slots.
 	holding.Holding
 
@@ -118,7 +120,17 @@ func (st *State) live() bool { return st != nil && !st.idle && st.forward == nil
 // setPlain sets plain if the bucket alone decides, and bare if the Stage does.
 func (st *State) setPlain(watched bool) {
 	if st.bare = !watched && st.Has() && st.Stage != nil && st.Terms() == nil; st.bare && len(st.Subjects()) == 1 {
-		st.plain, _ = st.Stage.(*share.Rate)
+		if st.plain, _ = st.Stage.(*share.Rate); st.plain == nil {
+			st.around = st.Subjects()[0].Rate
+		}
+	}
+}
+
+// Fetch reads what a decision of a bare State needs behind the Stage, so that the processor waits
+// for both at the same time.
+func (st *State) Fetch() {
+	if st.around != nil {
+		share.Fetch(st.around)
 	}
 }
 

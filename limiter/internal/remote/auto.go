@@ -107,14 +107,16 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 
 // Allow implements stage.Stage.
 func (a *Auto) Allow(ctx context.Context, now stage.Instant) stage.Reason {
-	if a.is(asks) {
-		return a.Stage.Allow(ctx, now)
-	}
 	reason := stage.Granted
-	if a.is(maxDebt) {
+	switch {
+	case !a.is(asks | maxDebt):
+		if !a.TakeOne(now) { // which reads one cache line of the Rate, and not its terms
+			reason = stage.Limited
+		}
+	case a.is(asks):
+		return a.Stage.Allow(ctx, now)
+	default:
 		reason = a.Rate.Allow(ctx, now)
-	} else if !a.TakeOne(now) { // which reads one cache line of the Rate, and not its terms
-		reason = stage.Limited
 	}
 	if reason == stage.Granted {
 		a.ranLow(ctx, now)

@@ -38,7 +38,7 @@ const (
 	gone                      // see Stage.Leave
 )
 
-// is reports whether f is true.
+// is reports whether f is true, or one of several.
 func (s *switches) is(f flags) bool { return s.on.Load()&uint32(f) != 0 }
 
 // set makes f true, or not. It writes only what is news.
