@@ -267,7 +267,7 @@ func TestAnOwnerSurvivesHostileInput(t *testing.T) {
 	case testing.Short():
 		messages = 5_000
 	default:
-		messages = 20_000
+		messages = 10_000
 	}
 	h := newHostile(t)
 	before, goroutines := liveHeap(), runtime.NumGoroutine()

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/internal/rpctest"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
 )
@@ -100,7 +101,7 @@ func TestOneBucketIsExactOverManyHosts(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newExactCluster(t, 5, row.limit, row.burst, row.faults)
 				seconds := 10.0
-				if testing.Short() && row.name == "near" { // which calls most
+				if !testrun.Long() && row.name == "near" { // which calls most
 					seconds = 2
 				}
 				got, want := c.ask(t, time.Duration(seconds)*time.Second), float64(row.limit)*seconds+row.burst
