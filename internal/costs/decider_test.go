@@ -57,7 +57,7 @@ func deciding() []operation {
 	var all []operation
 	for _, name := range both {
 		all = append(all,
-			operation{name: "step/" + name, per: "key", units: n, runs: hosts, bench: func() (prepare, run func()) {
+			operation{name: "step/" + name, per: "key", units: n, runs: hosts, slow: name == algorithm.NameRequestWeighted, bench: func() (prepare, run func()) {
 				d := newDecider(name, hosts, n)
 				var g usage.Grants
 				now, i := interval, 0

@@ -24,7 +24,8 @@ type operation struct {
 	bench func() (prepare, run func())
 	// runs are in one batch of counted instructions; 1 if there is a prepare.
 	runs int
-	// slow operations take more than a second to count, mostly to set up.
+	// slow operations take more than a second to count, mostly to set up, or are nearly the
+	// same as others. Only the long form counts them.
 	slow bool
 
 	// wire returns the bytes of one message.

@@ -37,30 +37,31 @@ func messages() []operation {
 	var codec usage.Columnar
 	var all []operation
 	for _, name := range both {
+		again := name != algorithm.NameElastic // nearly the same code
 		report := func() *anypb.Any { return must(codec.EncodeReport(used(name, n))) }
 		grants := func() *anypb.Any { return must(codec.EncodeGrants(granted(name, n), n)) }
 		all = append(all,
 			operation{
-				name: "encode-usage/" + name, per: "key", units: n, runs: 5,
+				name: "encode-usage/" + name, per: "key", units: n, runs: 5, slow: again,
 				wire: func() int { return len(report().Value) },
 				bench: func() (prepare, run func()) {
 					u := used(name, n)
 					return nil, func() { must(codec.EncodeReport(u)) }
 				},
 			},
-			operation{name: "decode-usage/" + name, per: "key", units: n, runs: 5, bench: func() (prepare, run func()) {
+			operation{name: "decode-usage/" + name, per: "key", units: n, runs: 5, slow: again, bench: func() (prepare, run func()) {
 				payload, u := report(), new(usage.Report)
 				return nil, func() { check(codec.DecodeReport(payload, u)) }
 			}},
 			operation{
-				name: "encode-grants/" + name, per: "key", units: n, runs: 5,
+				name: "encode-grants/" + name, per: "key", units: n, runs: 5, slow: again,
 				wire: func() int { return len(grants().Value) },
 				bench: func() (prepare, run func()) {
 					g := granted(name, n)
 					return nil, func() { must(codec.EncodeGrants(g, n)) }
 				},
 			},
-			operation{name: "decode-grants/" + name, per: "key", units: n, runs: 5, bench: func() (prepare, run func()) {
+			operation{name: "decode-grants/" + name, per: "key", units: n, runs: 5, slow: again, bench: func() (prepare, run func()) {
 				payload, u := grants(), used(name, n)
 				return nil, func() { must(codec.DecodeGrants(payload, u)) }
 			}})
