@@ -138,7 +138,7 @@ func TestAChangeThatRejectsTooMuchIsTakenBack(t *testing.T) {
 		defer conn.Close()
 		for range 8 {
 			programs.Go(func() {
-				door, tick := quotaservicepb.NewQuotaServiceClient(conn), time.NewTicker(10*time.Millisecond)
+				door, tick := quotaservicepb.NewQuotaServiceClient(conn), time.NewTicker(25*time.Millisecond)
 				defer tick.Stop()
 				for ctx.Err() == nil {
 					_, _ = door.Allow(ctx, &quotaservicepb.AllowRequest{Namespace: "k", BucketName: "1", TokensRequested: 5, MaxWaitTimeOverride: true})
