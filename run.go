@@ -167,7 +167,7 @@ func (n *Node) joinLocked(ctx, running context.Context) error {
 	case <-running.Done():
 		return errStopped
 	case <-ctx.Done():
-		return fmt.Errorf("headgate: no list with a member came from Members.Watch in time: have it list all hosts, this one too: %w", ctx.Err())
+		return fmt.Errorf("headgate: the first list of members did not come in time, or was empty: list all hosts, this one too: %w", ctx.Err())
 	}
 }
 

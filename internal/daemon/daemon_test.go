@@ -371,7 +371,7 @@ func TestMistakesAreToldAndLeaveNothingBehind(t *testing.T) {
 
 func TestStartEndsWithItsContextAndFreesThePorts(t *testing.T) {
 	c := config(t)
-	c.MembersFile = write(t, "members.txt", "# nobody yet\n")
+	c.MembersFile = write(t, "members.txt", "# no host yet\n")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := Start(ctx, c, quiet); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "first list of members") {
