@@ -28,6 +28,6 @@ func (b *Builder) Begin(now stage.Instant, key string, old *Holding, plan *Plan,
 			c.Next.Stage = Bypassed{c.Next.Stage}
 		}
 	}
-	c.Next.carry(c.old.stillCarried(carried, &c.Next))
+	c.Next.extras = c.Next.extras.withCarryover(c.old.stillCarried(carried, &c.Next))
 	return c
 }

@@ -192,7 +192,7 @@ func (c *Change) migrate(tokens float64) bool {
 		return false
 	}
 	m.bypass(rule.Bypassed())
-	if next.begin(m); inFlight {
+	if next.extras = next.extras.withMigration(m); inFlight {
 		next.Slots = m.slots
 		return true
 	}

@@ -34,23 +34,33 @@ type extras struct {
 	carried   *carryover // from earlier Holdings; nil: nothing
 }
 
+// withMigration is x with a migration under way.
+func (x *extras) withMigration(m *migration) *extras {
+	next := x.value()
+	next.migration = m
+	return &next
+}
+
+// withCarryover is x with a carryover; nil changes nothing.
+func (x *extras) withCarryover(c *carryover) *extras {
+	if c == nil {
+		return x
+	}
+	next := x.value()
+	next.carried = c
+	return &next
+}
+
+// value is what x, which may be nil, has.
+func (x *extras) value() extras {
+	if x == nil {
+		return extras{}
+	}
+	return *x
+}
+
 // carried is what h carries over from earlier Holdings; nil: nothing.
-func (h *Holding) carried() *carryover {
-	if h.extras == nil {
-		return nil
-	}
-	return h.extras.carried
-}
-
-// begin sets the migration of h, which is not published yet.
-func (h *Holding) begin(m *migration) { h.extras = &extras{m, h.carried()} }
-
-// carry sets what h, which is not published yet, carries over; nil changes nothing.
-func (h *Holding) carry(c *carryover) {
-	if c != nil {
-		h.extras = &extras{h.Migration(), c}
-	}
-}
+func (h *Holding) carried() *carryover { return h.extras.value().carried }
 
 // Subjects are the parts as they are reported, the old one first.
 func (h *Holding) Subjects() []*report.Subject {
@@ -205,7 +215,7 @@ func (h *Holding) Stated(wants float64) Holding {
 	}
 	c.wants = [2]float64{wants, wants}
 	next := Holding{Stage: h.Stage}
-	next.carry(&c)
+	next.extras = next.extras.withCarryover(&c)
 	return next
 }
 

@@ -71,12 +71,7 @@ func (m *migration) bypass(on bool) {
 }
 
 // Migration is how h's rule goes from one algorithm to another; nil if it does not.
-func (h *Holding) Migration() *migration {
-	if h.extras == nil {
-		return nil
-	}
-	return h.extras.migration
-}
+func (h *Holding) Migration() *migration { return h.extras.value().migration }
 
 // Divergence is how the two sides answered in the mode in force, under the rule in force. What was
 // compared before says nothing of these. A nil migration has none.
