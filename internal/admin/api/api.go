@@ -73,7 +73,7 @@ func New(o Options) *API {
 	if o.Store != nil {
 		o.Store = patient{o.Store}
 	}
-	// What reads whole texts takes memory as they are large.
+	// Requests that read whole texts take as much memory as the texts have.
 	much := func() bool { return len(o.Limits.Current().Text()) > large.Small }
 	never := func() bool { return false }
 	texts := &versions.Answers{Limits: o.Limits, Store: o.Store, Events: o.Events, Log: o.Log}

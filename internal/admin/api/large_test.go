@@ -25,7 +25,7 @@ func (s slowReader) Write(text []byte) (int, error) {
 }
 
 // However many operators read large limits slowly, the daemon holds a bounded part of what they have
-// yet to read. It tells the others when to come again, and nobody waits for a slow reader's turn.
+// yet to read. It tells the others when to come again, and no other reader waits for a slow one.
 func TestLargeAnswersToSlowReadersAreBounded(t *testing.T) {
 	s := start(t, rights)
 	text := "limits:\n  - {key: a, limit: 1/s, algorithm: even}\n" + strings.Repeat("  # "+strings.Repeat("x", 59)+"\n", 8<<20/64)

@@ -10,7 +10,7 @@ import (
 )
 
 // Each route that the API describes answers strangers with 401 and programs without a right to see
-// something with 403, whatever else they send. An operator who may only see changes nothing by any.
+// something with 403, whatever else they send. An operator with the role of a reader gets 403 from each route that changes something.
 func TestEachRouteAsksWhoCalls(t *testing.T) {
 	s := start(t, rights)
 	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)
@@ -47,7 +47,7 @@ func TestEachRouteAsksWhoCalls(t *testing.T) {
 			}
 			if _, ok := changes[route]; ok {
 				if status, answer, _ := s.ask(t, "reader-token", method, path, `{"limit": "1/s"}`, "If-Match", `"1"`); status < 400 {
-					t.Errorf("%s of an operator who may only see: %d %s", route, status, answer)
+					t.Errorf("%s as a reader: %d %s", route, status, answer)
 				}
 				delete(changes, route)
 			}

@@ -117,7 +117,7 @@ func read(file string) ([]byte, error) {
 	return text, nil
 }
 
-// readToken returns the token in a file. An empty one would ask as nobody.
+// readToken returns the token in a file. It refuses an empty file: requests with an empty token have no rights.
 func readToken(file string) (string, error) {
 	text, err := read(file)
 	if err != nil {
