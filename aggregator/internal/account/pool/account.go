@@ -297,7 +297,7 @@ func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r 
 		starter := float64(row.starter())
 		left = upper(float64(row.lent)-r.Allowed, -upper(k.ungranted(now, limit, r), lower(r.Allowed, starter)))
 		// Events use no more than the grant had, and a little that the host has saved up.
-		// The part of the debt beyond that was charged by callers.
+		// Callers charged the rest after the fact, so it makes a debt.
 		more := r.Allowed - float64(row.lent) - starter - lower(r.Has, 1)*passed
 		if r.Has > 0 && more > algorithm.Keep {
 			left -= more

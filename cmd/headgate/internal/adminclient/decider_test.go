@@ -11,8 +11,8 @@ import (
 	"github.com/headgate/headgate/internal/certtest"
 )
 
-// Files of an operator are read as editors of other systems write them, and an empty token does not
-// ask as nobody.
+// Files of an operator are read as editors of other systems write them, and an empty
+// token file is refused.
 func TestFilesOfAnOperator(t *testing.T) {
 	t.Parallel()
 	authority := certtest.New(t)
