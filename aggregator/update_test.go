@@ -17,11 +17,15 @@ import (
 
 	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testrun.OnlyComputes()
+	goleak.VerifyTestMain(m)
+}
 
 func encode(t testing.TB, u *usage.Report) *anypb.Any {
 	t.Helper()

@@ -15,9 +15,14 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/internal/testrun"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testrun.OnlyComputes()
+	goleak.VerifyTestMain(m)
+}
 
 func limited(t testing.TB, limit rate.Limit) *Snapshot {
 	return mustSnapshot(t, Config{Name: fmt.Sprintf("limit %v", limit), Rules: []Rule{{Key: "a", Limit: limit}}})

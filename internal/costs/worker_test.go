@@ -13,6 +13,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 // What a worker, which is this test in a process of its own, is told.
@@ -34,6 +36,7 @@ func init() {
 func TestMain(m *testing.M) {
 	name := os.Getenv(workerOperation)
 	if name == "" {
+		testrun.OnlyComputes()
 		code := m.Run()
 		if shared.dir != "" {
 			os.RemoveAll(shared.dir)

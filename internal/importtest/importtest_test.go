@@ -11,6 +11,11 @@ import (
 	"github.com/headgate/headgate/internal/testrun"
 )
 
+func TestMain(m *testing.M) {
+	testrun.OnlyComputes()
+	os.Exit(m.Run())
+}
+
 func TestThisTree(t *testing.T) {
 	testrun.NotUnderRace(t, "files are read by one goroutine")
 	problems, err := Check(os.DirFS("../.."))

@@ -22,6 +22,11 @@ import (
 // clusters is how many to run; 0: as many as the form of the run has time for.
 var clusters = flag.Int("clusters", 0, "how many random clusters to run")
 
+func TestMain(m *testing.M) {
+	testrun.OnlyComputes()
+	os.Exit(m.Run())
+}
+
 func TestSwarmKeepsTheLaws(t *testing.T) {
 	n := *clusters
 	switch {
