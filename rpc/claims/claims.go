@@ -34,7 +34,7 @@ type Claim struct {
 	Key string
 
 	// Host names the claimant: a host, a client of the edge, a cluster below.
-	// 1 to rpc.MaxKeyLength bytes.
+	// 1 to rpc.MaxKeyLength bytes. A Forward puts its caller there.
 	Host string
 
 	// Has is the amount that the host holds by an earlier lease, in

@@ -14,8 +14,9 @@ import (
 )
 
 // Forward answers Claims for any key, whichever host owns it, by asking the
-// owners. A claim whose owner did not answer is refused, with the reason. Only if
-// no owner answers is that an error.
+// owners. It claims on behalf of its caller: who calls an edge can neither have nor
+// release what another host has. A claim whose owner did not answer is refused, with
+// the reason. Only if no owner answers is that an error.
 type Forward struct {
 	// Claimant asks the owners.
 	Claimant *Claimant
@@ -23,13 +24,19 @@ type Forward struct {
 
 var _ rpc.Decider = Forward{}
 
-// Update asks the owners of the keys in payload, which is Claims. The caller does
-// not matter: each claim names its host. The errors are ErrPayload, those of a few
-// owners, or ctx's.
-func (f Forward) Update(ctx context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
+// Update asks the owners of the keys in payload, which is Claims, on behalf of host,
+// whichever hosts the claims name. The errors are ErrPayload, those of a few owners, or
+// ctx's.
+func (f Forward) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	if err := rpc.CheckHost(host); err != nil {
+		return nil, err
+	}
 	c, err := Decode(payload)
 	if err != nil {
 		return nil, err
+	}
+	for i := range c.Rows {
+		c.Rows[i].Host = host
 	}
 	timeout := fan.Within(ctx, cmp.Or(max(f.Claimant.Timeout, 0), DefaultTimeout))
 	answers, lost, err := fan.Gather(func(done func([]int, *Leases, error)) { f.Claimant.each(ctx, c, timeout, done) })

@@ -5,6 +5,7 @@ package claims_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -61,5 +62,33 @@ func TestForwardedClaimsAreAnsweredInOrder(t *testing.T) {
 	}
 	if _, err := forward.Update(t.Context(), "caller", &anypb.Any{TypeUrl: usage.ReportTypeURL}); !errors.Is(err, rpc.ErrPayload) {
 		t.Errorf("usage: %v", err)
+	}
+}
+
+// Who calls an edge claims and releases nothing in the name of another host, whose labels it
+// would have too.
+func TestForwardedClaimsAreTheCallers(t *testing.T) {
+	var hosts []string
+	forward := claims.Forward{Claimant: &claims.Claimant{Host: "edge", Placement: byPrefix{}, Self: "a", Local: deciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+		asked, err := claims.Decode(payload)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range asked.Rows {
+			hosts = append(hosts, row.Host)
+		}
+		return lending("a").Update(ctx, host, payload)
+	})}}
+	asked := claimsOf("a:1", "a:2")
+	asked.Rows[0].Host, asked.Rows[1].Host, asked.Rows[1].Release = "10.0.0.1:7933", `me@"certificate orders"`, true
+	payload, err := claims.Encode(asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := forward.Update(t.Context(), "caller", payload); err != nil || !slices.Equal(hosts, []string{"caller", "caller"}) {
+		t.Errorf("the owner gets claims of %q, %v", hosts, err)
+	}
+	if _, err := forward.Update(t.Context(), "", payload); !errors.Is(err, rpc.ErrPayload) {
+		t.Errorf("a caller without a name: %v", err)
 	}
 }

@@ -469,6 +469,7 @@ type Claim struct {
 	// The full key; 1 to 1024 bytes.
 	Key []byte `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
 	// Who claims: a host, a client of the edge, a cluster below; 1 to 1024 bytes.
+	// An edge puts its caller there.
 	Host []byte `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
 	// The amount which the host holds by an earlier lease; in [0, 2^53].
 	Has float64 `protobuf:"fixed64,3,opt,name=has,proto3" json:"has,omitempty"`

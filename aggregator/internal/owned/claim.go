@@ -117,7 +117,7 @@ func (c *claimant) answer(k *Key, granted account.Lease, capacity float64, learn
 	return claims.Lease{
 		Amount:    granted.Amount,
 		Lasts:     lasts,
-		Refresh:   min(k.Soon(granted.Short && c.claim.Headroom), lasts),
+		Refresh:   min(k.soon(granted.Short && c.claim.Headroom), lasts),
 		Learns:    learns,
 		Safe:      c.safe(k, capacity),
 		Algorithm: c.name,

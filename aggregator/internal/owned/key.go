@@ -96,9 +96,9 @@ func (k *Key) State(now time.Duration) account.State {
 	return k.Account.State(now, k.Limit(k.Part(now)))
 }
 
-// Soon is after how long a claimant should ask again. A claimant that is short of
+// soon is after how long a claimant should ask again. A claimant that is short of
 // amounts which others still hold asks a few times while the others give them back.
-func (k *Key) Soon(short bool) time.Duration {
+func (k *Key) soon(short bool) time.Duration {
 	refresh := k.Above.Refresh(k.Rule.Refresh)
 	if !short {
 		return refresh

@@ -36,7 +36,7 @@ type Order[K Key] struct {
 	byRow  []uint64 // hashes
 	rows   []int32  // those of one shard after those of another
 	hashes []uint64 // of rows, beside them
-	ends   [Shards + 1]int32
+	ends   [shardCount + 1]int32
 	likely [AtOnce]K
 }
 
@@ -54,8 +54,8 @@ func (t *Table[K]) Visit(now time.Duration, algorithm string, texts []string, be
 		return
 	}
 	o.sort(t, texts)
-	begin %= Shards
-	now = t.through(now, algorithm, o, begin, Shards, v)
+	begin %= shardCount
+	now = t.through(now, algorithm, o, begin, shardCount, v)
 	t.through(now, algorithm, o, 0, begin, v)
 }
 
@@ -123,12 +123,12 @@ func (t *Table[K]) unlock(now time.Duration, o *Order[K], first, next uint32) {
 func (o *Order[K]) sort(t *Table[K], texts []string) {
 	n := len(texts)
 	o.byRow, o.rows, o.hashes = sized(o.byRow, n), sized(o.rows, n), sized(o.hashes, n)
-	var next [Shards + 1]int32
+	var next [shardCount + 1]int32
 	for i, text := range texts {
 		o.byRow[i] = t.Hash(text)
 		next[shardOf(o.byRow[i])+1]++
 	}
-	for s := range Shards {
+	for s := range shardCount {
 		next[s+1] += next[s]
 	}
 	o.ends = next

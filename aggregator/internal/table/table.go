@@ -29,15 +29,15 @@ type Key interface {
 const (
 	shardBits = 6
 
-	// Shards is into how many parts keys are divided.
-	Shards = 1 << shardBits
+	// shardCount is into how many parts keys are divided.
+	shardCount = 1 << shardBits
 )
 
 // Table is keys by their text and algorithm. It is safe for concurrent use, as far
 // as Shards are locked.
 type Table[K Key] struct {
 	seed   maphash.Seed
-	shards [Shards]Shard[K]
+	shards [shardCount]Shard[K]
 }
 
 // New returns an empty Table.

@@ -6,7 +6,7 @@
 // it still reaches takes itself for one on the smaller side of a split, and
 // says how many are missing.
 //
-// A Roster is arithmetic: the time is an argument. A Board is a Roster with
+// A roster is arithmetic: the time is an argument. A Board is a roster with
 // a lock, a clock, a log, and those who watch it.
 //
 // The package does not know how members are found or asked.

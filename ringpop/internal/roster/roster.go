@@ -24,11 +24,10 @@ const (
 	maxLosses = 16
 )
 
-// Roster is what one host knows of all members. It is not safe for concurrent
-// use. Use New.
-type Roster struct {
+// roster is what one host knows of all members. It is not safe for concurrent
+// use.
+type roster struct {
 	self    string
-	damping Damping
 	members map[string]*member // by address
 }
 
@@ -41,14 +40,14 @@ type member struct {
 	losses   []time.Time // in order
 }
 
-// New returns the empty Roster of the host at the address self.
-func New(self string, damping Damping) *Roster {
-	return &Roster{self: self, damping: damping, members: make(map[string]*member)}
+// newRoster returns the empty roster of the host at the address self.
+func newRoster(self string) *roster {
+	return &roster{self: self, members: make(map[string]*member)}
 }
 
 // Up notes that a host is there. An observer owns no keys.
 // Up reports whether this is news.
-func (r *Roster) Up(h ringpop.Host, observer bool, now time.Time) bool {
+func (r *roster) Up(h ringpop.Host, observer bool, now time.Time) bool {
 	state := ringpop.Up
 	if observer {
 		state = ringpop.Observer
@@ -68,22 +67,22 @@ func (r *Roster) Up(h ringpop.Host, observer bool, now time.Time) bool {
 }
 
 // Down notes that a member does not answer, and reports whether this is news.
-func (r *Roster) Down(address, why string, now time.Time) bool {
+func (r *roster) Down(address, why string, now time.Time) bool {
 	return r.lose(address, ringpop.Down, why, now)
 }
 
 // Left notes that a member has said that it leaves, and reports whether this is news.
-func (r *Roster) Left(address string, now time.Time) bool {
+func (r *roster) Left(address string, now time.Time) bool {
 	return r.lose(address, ringpop.Left, "the host said that it leaves", now)
 }
 
-func (r *Roster) lose(address string, state ringpop.State, why string, now time.Time) bool {
+func (r *roster) lose(address string, state ringpop.State, why string, now time.Time) bool {
 	m := r.members[address]
 	if m == nil || !m.there() {
 		return false
 	}
 	m.state, m.since, m.why = state, now, why
-	m.losses = append(r.damping.recent(m.losses, now), now)
+	m.losses = append(recent(m.losses, now), now)
 	if len(m.losses) > maxLosses {
 		m.losses = m.losses[1:]
 	}
@@ -91,14 +90,14 @@ func (r *Roster) lose(address string, state ringpop.State, why string, now time.
 }
 
 // Remove forgets a member, and reports whether there was one.
-func (r *Roster) Remove(address string) bool {
+func (r *roster) Remove(address string) bool {
 	_, ok := r.members[address]
 	delete(r.members, address)
 	return ok
 }
 
 // Members returns the addresses of all members.
-func (r *Roster) Members() []string {
+func (r *roster) Members() []string {
 	var all []string
 	for address := range r.members {
 		all = append(all, address)
@@ -125,7 +124,7 @@ type View struct {
 }
 
 // View forgets who has been away for long, and returns the ring.
-func (r *Roster) View(now time.Time) View {
+func (r *roster) View(now time.Time) View {
 	var v View
 	later := func(at time.Time) {
 		if at.After(now) && (v.Next.IsZero() || at.Before(v.Next)) {
@@ -161,17 +160,17 @@ func (r *Roster) View(now time.Time) View {
 }
 
 // held returns until when m must wait. This host never makes itself wait.
-func (r *Roster) held(m *member, now time.Time) time.Time {
+func (r *roster) held(m *member, now time.Time) time.Time {
 	if m.host.Address == r.self {
 		return time.Time{}
 	}
-	return r.damping.Until(m.losses, now)
+	return waitEnds(m.losses, now)
 }
 
 // missing returns the deciders that were lost at once, the last of them recently, if they are
 // two or more, and more than those that are there. A smaller number has more likely died,
 // and others take over their keys. kept says that no host is left to take over.
-func (r *Roster) missing() (lost []string, kept bool) {
+func (r *roster) missing() (lost []string, kept bool) {
 	reached := 0
 	for address, m := range r.members {
 		switch {
@@ -195,15 +194,15 @@ func (r *Roster) missing() (lost []string, kept bool) {
 }
 
 // Standings returns what is known of each member, sorted by address.
-func (r *Roster) Standings(now time.Time) []ringpop.Standing {
+func (r *roster) Standings(now time.Time) []ringpop.Standing {
 	missing, _ := r.missing()
 	all := make([]ringpop.Standing, 0, len(r.members))
 	for address, m := range r.members {
 		s := ringpop.Standing{Host: m.host, State: m.state, Since: m.since, Why: m.why}
 		if until := r.held(m, now); m.state == ringpop.Up && until.After(now) {
 			s.State = ringpop.Held
-			s.Why = fmt.Sprintf("lost %d times in %v, waits %v more", len(r.damping.recent(m.losses, now)),
-				r.damping.Window, until.Sub(now).Round(time.Second))
+			s.Why = fmt.Sprintf("lost %d times in %v, waits %v more", len(recent(m.losses, now)),
+				window, until.Sub(now).Round(time.Second))
 		} else if slices.Contains(missing, address) {
 			s.Why += "; it may live on the larger side of a split"
 		}

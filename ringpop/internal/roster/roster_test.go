@@ -44,7 +44,7 @@ func TestAHostThatIsLostOftenWaits(t *testing.T) {
 		{[]float64{1, 2, 3}, 3, 8},
 		{[]float64{1, 2, 3, 20}, 21, 30},
 		{[]float64{1, 2, 3, 20, 40}, 41, 60},
-		{[]float64{1, 2, 3, 20, 40, 70, 71, 72}, 73, 102}, // never longer than Most
+		{[]float64{1, 2, 3, 20, 40, 70, 71, 72}, 73, 102}, // never longer than longestWait
 		{[]float64{1, 2, 3}, 121.5, 0},                    // the first counts no more
 		{[]float64{1, 2, 300}, 300, 0},
 	} {
@@ -56,7 +56,7 @@ func TestAHostThatIsLostOftenWaits(t *testing.T) {
 		if tc.until == 0 {
 			want = time.Time{}
 		}
-		if got := DefaultDamping.Until(losses, at(tc.now)); !got.Equal(want) {
+		if got := waitEnds(losses, at(tc.now)); !got.Equal(want) {
 			t.Errorf("lost at %v, now %v: until %v, want %v", tc.losses, tc.now, got.Sub(at(0)), tc.until)
 		}
 	}
@@ -64,7 +64,7 @@ func TestAHostThatIsLostOftenWaits(t *testing.T) {
 
 func TestTheWaitIsBoundedAndEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		r := New("self", DefaultDamping)
+		r := newRoster("self")
 		now := at(0)
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			now = now.Add(time.Duration(rapid.IntRange(1, 30_000).Draw(t, "ms")) * time.Millisecond)
@@ -84,7 +84,7 @@ func TestTheWaitIsBoundedAndEnds(t *testing.T) {
 			}
 			now = v.Next
 		}
-		if v := r.View(now); len(v.Hosts) != 1 || now.Sub(lost) > DefaultDamping.Most {
+		if v := r.View(now); len(v.Hosts) != 1 || now.Sub(lost) > longestWait {
 			t.Fatalf("%v after the last loss: %v", now.Sub(lost), v)
 		}
 		if n := len(r.members["a"].losses); n > maxLosses {
@@ -94,7 +94,7 @@ func TestTheWaitIsBoundedAndEnds(t *testing.T) {
 }
 
 func TestARoster(t *testing.T) {
-	r := New("a", DefaultDamping)
+	r := newRoster("a")
 	for _, address := range []string{"a", "b", "c", "d"} {
 		r.Up(host(address), false, at(0))
 	}
@@ -141,7 +141,7 @@ func TestOnlyTheSmallerSideOfASplitMissesTheOther(t *testing.T) {
 	for _, tc := range []struct{ there, lost, missing int }{
 		{1, 1, 0}, {1, 2, 2}, {2, 1, 0}, {2, 2, 0}, {2, 3, 3}, {3, 7, 7}, {7, 3, 0}, {5, 5, 0},
 	} {
-		r := New("host-0", DefaultDamping)
+		r := newRoster("host-0")
 		for i := range tc.there + tc.lost {
 			r.Up(host(fmt.Sprintf("host-%d", i)), false, at(0))
 		}
@@ -159,7 +159,7 @@ func TestOnlyTheSmallerSideOfASplitMissesTheOther(t *testing.T) {
 }
 
 func TestAnObserverThatReachesNoDeciderKeepsThem(t *testing.T) {
-	r := New("edge", DefaultDamping)
+	r := newRoster("edge")
 	r.Up(host("edge"), true, at(0))
 	for _, address := range []string{"a", "b", "c"} {
 		r.Up(host(address), false, at(0))
@@ -176,7 +176,7 @@ func TestAnObserverThatReachesNoDeciderKeepsThem(t *testing.T) {
 }
 
 func TestAHostThatLeavesGivesItsKeysToOthersIfThereAreAny(t *testing.T) {
-	r := New("a", DefaultDamping)
+	r := newRoster("a")
 	r.Up(host("a"), false, at(0))
 	r.Up(host("b"), false, at(0))
 	r.Left("a", at(1))
@@ -225,7 +225,7 @@ func TestABoardTellsOfWhatChangesByItself(t *testing.T) {
 		if got := rings(); len(got) != 7 || got[6] != "a" {
 			t.Errorf("a host that comes and goes: %v", got)
 		}
-		time.Sleep(DefaultDamping.First)
+		time.Sleep(firstWait)
 		if got := rings(); got[len(got)-1] != "a b" {
 			t.Errorf("after its wait: %v", got)
 		}

@@ -12,13 +12,13 @@ import (
 	"github.com/headgate/headgate/ringpop"
 )
 
-// Board is a Roster for concurrent use, which notifies its watchers of
+// Board is a roster for concurrent use, which notifies its watchers of
 // changes, and logs them. Use NewBoard.
 type Board struct {
 	log *slog.Logger
 
 	mu      sync.Mutex // protects the following
-	roster  *Roster
+	roster  *roster
 	ready   bool
 	next    chan struct{} // closed when the roster changes; nil while no caller waits
 	split   bool          // the last View had missing members
@@ -28,7 +28,7 @@ type Board struct {
 
 // NewBoard returns the Board of the host at the address self. Watch waits until Ready.
 func NewBoard(self string, log *slog.Logger) *Board {
-	return &Board{log: log, roster: New(self, DefaultDamping)}
+	return &Board{log: log, roster: newRoster(self)}
 }
 
 // Ready lets Watch hand out lists.
@@ -40,7 +40,7 @@ func (b *Board) Ready() {
 	b.changedLocked()
 }
 
-// Up is Roster.Up, now.
+// Up is roster.Up, now.
 func (b *Board) Up(h ringpop.Host, observer bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,7 +51,7 @@ func (b *Board) Up(h ringpop.Host, observer bool) {
 	}
 }
 
-// Down is Roster.Down, now.
+// Down is roster.Down, now.
 func (b *Board) Down(address, why string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,7 +62,7 @@ func (b *Board) Down(address, why string) {
 	}
 }
 
-// Left is Roster.Left, now.
+// Left is roster.Left, now.
 func (b *Board) Left(address string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +85,7 @@ func (b *Board) Keep(addresses []string) {
 	}
 }
 
-// Standings is Roster.Standings, now.
+// Standings is roster.Standings, now.
 func (b *Board) Standings() []ringpop.Standing {
 	b.mu.Lock()
 	defer b.mu.Unlock()

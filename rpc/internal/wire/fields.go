@@ -111,7 +111,7 @@ func Word[M any](name string, at func(*M) *uint32) Field[M] {
 
 // Single is a number, as the nearest float32 that is finite.
 func Single[M any](name string, at func(*M) *float64) Field[M] {
-	return Field[M]{kind: Fixed32, name: name, get: func(m *M) uint64 { return uint64(Bits32(*at(m))) }, set: func(m *M, v uint64) { *at(m) = Float(uint32(v)) }}
+	return Field[M]{kind: Fixed32, name: name, get: func(m *M) uint64 { return uint64(bits32(*at(m))) }, set: func(m *M, v uint64) { *at(m) = Float(uint32(v)) }}
 }
 
 // Double is a number.

@@ -30,8 +30,8 @@ func Size16(v float64) uint16 {
 // Size32 is the nearest float32 that is finite, of a number that is not negative.
 func Size32(v float64) float32 { return float32(min(v, math.MaxFloat32)) }
 
-// Bits32 is the nearest float32 that is finite, as its bits.
-func Bits32(v float64) uint32 { return math.Float32bits(Size32(max(v, -math.MaxFloat32))) }
+// bits32 is the nearest float32 that is finite, as its bits.
+func bits32(v float64) uint32 { return math.Float32bits(Size32(max(v, -math.MaxFloat32))) }
 
 // Float is the float32 with these bits.
 func Float(bits uint32) float64 { return float64(math.Float32frombits(bits)) }

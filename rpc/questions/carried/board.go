@@ -28,19 +28,19 @@ const (
 	// MaxAnswer is the largest answer, in bytes.
 	MaxAnswer = 64 << 10
 
-	// MaxOpen is the most questions that a Board asks at a time, and MaxKept the most
+	// maxOpen is the most questions that a Board asks at a time, and maxKept the most
 	// answers that it keeps. With more of either, the oldest are forgotten.
-	MaxOpen = 64
-	MaxKept = 256
+	maxOpen = 64
+	maxKept = 256
 
-	// MaxKeptBytes bounds the answers that a Board keeps together.
-	MaxKeptBytes = 4 << 20
+	// maxKeptBytes bounds the answers that a Board keeps together.
+	maxKeptBytes = 4 << 20
 
-	// Asks is for how long a question is asked, after it was asked last.
-	Asks = 30 * time.Second
+	// asksFor is for how long a question is asked, after it was asked last.
+	asksFor = 30 * time.Second
 
-	// Keeps is for how long an answer is kept.
-	Keeps = time.Minute
+	// keepsFor is for how long an answer is kept.
+	keepsFor = time.Minute
 
 	// again is after how long the same host is asked the same question again.
 	again = time.Second
@@ -101,9 +101,9 @@ func (b *Board) Ask(now time.Time, kind string, about []byte, not ...string) {
 		entry = b.open[i]
 		b.open = slices.Delete(b.open, i, i+1)
 	}
-	entry.until = now.Add(Asks)
+	entry.until = now.Add(asksFor)
 	b.open = append(b.open, entry)
-	if extra := len(b.open) - MaxOpen; extra > 0 {
+	if extra := len(b.open) - maxOpen; extra > 0 {
 		b.open = slices.Delete(b.open, 0, extra)
 	}
 }
@@ -115,7 +115,7 @@ func (b *Board) Answers(now time.Time, kind string, about []byte) (all []Answer)
 	defer b.mu.Unlock()
 
 	for _, k := range b.kept {
-		if k.question == q && now.Sub(k.Time) < Keeps {
+		if k.question == q && now.Sub(k.Time) < keepsFor {
 			all = append(all, k.Answer)
 		}
 	}
@@ -187,11 +187,11 @@ func (b *Board) keep(now time.Time, host string, answered []*headgatepb.Answered
 		if i < 0 {
 			continue
 		}
-		if _, asked := b.open[i].asked[host]; !asked && len(b.open[i].asked) >= MaxKept {
+		if _, asked := b.open[i].asked[host]; !asked && len(b.open[i].asked) >= maxKept {
 			continue
 		}
 		b.kept = slices.DeleteFunc(b.kept, func(k kept) bool {
-			return now.Sub(k.Time) >= Keeps || k.question == q && k.Host == host
+			return now.Sub(k.Time) >= keepsFor || k.question == q && k.Host == host
 		})
 		b.kept = append(b.kept, kept{q, Answer{Host: host, Time: now, JSON: slices.Clone(a.GetJson())}})
 		b.forgetLocked()
@@ -201,7 +201,7 @@ func (b *Board) keep(now time.Time, host string, answered []*headgatepb.Answered
 // forgetLocked forgets the oldest answers that there is no room for.
 func (b *Board) forgetLocked() {
 	bytes, keep := 0, len(b.kept)
-	for keep > 0 && len(b.kept)-keep < MaxKept && bytes+len(b.kept[keep-1].JSON) <= MaxKeptBytes {
+	for keep > 0 && len(b.kept)-keep < maxKept && bytes+len(b.kept[keep-1].JSON) <= maxKeptBytes {
 		keep--
 		bytes += len(b.kept[keep].JSON)
 	}
@@ -225,7 +225,7 @@ func (b *Board) asks(now time.Time, host string, payload *anypb.Any) (asks []*he
 		if now.After(o.until) || !slices.Contains(r.Keys, o.about) {
 			continue
 		}
-		if last, asked := o.asked[host]; asked && now.Sub(last) < again || !asked && len(o.asked) >= MaxKept {
+		if last, asked := o.asked[host]; asked && now.Sub(last) < again || !asked && len(o.asked) >= maxKept {
 			continue
 		}
 		o.asked[host] = now

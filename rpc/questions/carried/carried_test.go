@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package carried_test
+package carried
 
 import (
 	"bytes"
@@ -19,7 +19,6 @@ import (
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/headgatepb"
 	"github.com/headgate/headgate/rpc/questions"
-	"github.com/headgate/headgate/rpc/questions/carried"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -72,11 +71,11 @@ func answering(asked *int) questions.Answers {
 	return questions.Answers{
 		"key":   func(_ context.Context, about []byte) (any, error) { *asked++; return string(about), nil },
 		"fails": func(context.Context, []byte) (any, error) { return nil, errors.New("no") },
-		"long":  func(context.Context, []byte) (any, error) { return strings.Repeat("x", carried.MaxAnswer), nil },
+		"long":  func(context.Context, []byte) (any, error) { return strings.Repeat("x", MaxAnswer), nil },
 	}
 }
 
-func texts(answers []carried.Answer) (all []string) {
+func texts(answers []Answer) (all []string) {
 	for _, a := range answers {
 		all = append(all, a.Host+" "+string(a.JSON))
 	}
@@ -85,13 +84,13 @@ func texts(answers []carried.Answer) (all []string) {
 
 func TestAQuestionTravelsWithAGrantAndTheAnswerWithAReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var board carried.Board
+		var board Board
 		asked := 0
 		edge := board.Before(granting)
-		one, two := &carried.Program{Edge: edge, Answers: answering(&asked)}, &carried.Program{Edge: edge, Answers: answering(&asked)}
+		one, two := &Program{Edge: edge, Answers: answering(&asked)}, &Program{Edge: edge, Answers: answering(&asked)}
 		round := func() {
 			time.Sleep(3 * time.Second)
-			for host, p := range map[string]*carried.Program{"one": one, "two": two} {
+			for host, p := range map[string]*Program{"one": one, "two": two} {
 				keys := []string{"a", "b"}
 				if host == "two" {
 					keys = []string{"b"}
@@ -122,13 +121,13 @@ func TestAQuestionTravelsWithAGrantAndTheAnswerWithAReport(t *testing.T) {
 			}
 		}
 		// A question is asked for a while, and an answer is kept for a while.
-		time.Sleep(carried.Asks)
+		time.Sleep(asksFor)
 		before := asked
 		round()
 		if asked != before {
 			t.Error("an old question is asked")
 		}
-		time.Sleep(carried.Keeps)
+		time.Sleep(keepsFor)
 		if got := board.Answers(time.Now(), "key", []byte("a")); len(got) != 0 {
 			t.Errorf("an old answer is kept: %v", texts(got))
 		}
@@ -137,7 +136,7 @@ func TestAQuestionTravelsWithAGrantAndTheAnswerWithAReport(t *testing.T) {
 
 // The end of a question takes the place of its beginning.
 func TestAQuestionTakesThePlaceOfAnother(t *testing.T) {
-	var board carried.Board
+	var board Board
 	now := time.Now()
 	board.Ask(now, "trace", []byte("a"), "trace", "untrace")
 	board.Ask(now, "untrace", []byte("a"), "trace", "untrace")
@@ -145,7 +144,7 @@ func TestAQuestionTakesThePlaceOfAnother(t *testing.T) {
 	note := func(kind string) func(context.Context, []byte) (any, error) {
 		return func(context.Context, []byte) (any, error) { kinds = append(kinds, kind); return true, nil }
 	}
-	p := &carried.Program{Edge: board.Before(granting), Answers: questions.Answers{"trace": note("trace"), "untrace": note("untrace")}}
+	p := &Program{Edge: board.Before(granting), Answers: questions.Answers{"trace": note("trace"), "untrace": note("untrace")}}
 	if err := report(t, p, "one", "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +154,7 @@ func TestAQuestionTakesThePlaceOfAnother(t *testing.T) {
 }
 
 func TestProgramsAndEdgesOfAnEarlierReleaseSkipQuestions(t *testing.T) {
-	var board carried.Board
+	var board Board
 	board.Ask(time.Now(), "key", []byte("a"))
 	edge := board.Before(granting)
 	for range 3 {
@@ -164,7 +163,7 @@ func TestProgramsAndEdgesOfAnEarlierReleaseSkipQuestions(t *testing.T) {
 		}
 	}
 	asked := 0
-	p := &carried.Program{Edge: edge, Answers: answering(&asked)}
+	p := &Program{Edge: edge, Answers: answering(&asked)}
 	if err := report(t, p, "two", "a"); err != nil || asked != 1 {
 		t.Fatal(asked, err)
 	}
@@ -176,11 +175,11 @@ func TestProgramsAndEdgesOfAnEarlierReleaseSkipQuestions(t *testing.T) {
 
 // A question travels even if no owner answers: then each row is unanswered, as it is anyway.
 func TestAQuestionTravelsWithoutAnOwner(t *testing.T) {
-	var board carried.Board
+	var board Board
 	down := errors.New("no route")
 	edge := board.Before(deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, down }))
 	asked := 0
-	fanout := usage.Fanout{Host: "one", Placement: owners{}, Peers: owners{&carried.Program{Edge: edge, Answers: answering(&asked)}}}
+	fanout := usage.Fanout{Host: "one", Placement: owners{}, Peers: owners{&Program{Edge: edge, Answers: answering(&asked)}}}
 	tell := func() (errs []error) {
 		r := &usage.Report{Algorithm: "auto", Keys: []string{"a", "b"}, Allowed: []int64{1, 1}, Rejected: []int64{0, 0}, Elapsed: []time.Duration{1e9, 1e9}, Weight: []float64{0, 0}}
 		fanout.Update(t.Context(), r, time.Minute, func(p usage.Part, _ *usage.Grants, err error) {
@@ -209,9 +208,9 @@ func (o owners) Peer(string) (rpc.Decider, error) { return o.Decider, nil }
 
 // What is not asked is not kept, whoever sends it, and neither is more than there is room for.
 func TestAProgramDoesNotFillTheEdge(t *testing.T) {
-	var board carried.Board
+	var board Board
 	now := time.Now()
-	for i := range 2 * carried.MaxOpen {
+	for i := range 2 * maxOpen {
 		board.Ask(now, "key", fmt.Append(nil, "k", i))
 	}
 	send := func(host string, answers ...*headgatepb.Answered) error {
@@ -233,26 +232,26 @@ func TestAProgramDoesNotFillTheEdge(t *testing.T) {
 			t.Errorf("%s: %d answers, want %d", about, len(got), want)
 		}
 	}
-	for host := range 2 * carried.MaxKept {
-		if err := send(fmt.Sprint("host", host), answer("key", "k127", carried.MaxAnswer)); err != nil {
+	for host := range 2 * maxKept {
+		if err := send(fmt.Sprint("host", host), answer("key", "k127", MaxAnswer)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(board.Answers(now, "key", []byte("k127"))); n != carried.MaxKeptBytes/carried.MaxAnswer {
-		t.Errorf("%d answers of %d bytes are kept", n, carried.MaxAnswer)
+	if n := len(board.Answers(now, "key", []byte("k127"))); n != maxKeptBytes/MaxAnswer {
+		t.Errorf("%d answers of %d bytes are kept", n, MaxAnswer)
 	}
-	for host := range 2 * carried.MaxKept {
+	for host := range 2 * maxKept {
 		if err := send(fmt.Sprint("host", host), answer("key", "k127", 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := len(board.Answers(now, "key", []byte("k127"))); n != carried.MaxKept {
+	if n := len(board.Answers(now, "key", []byte("k127"))); n != maxKept {
 		t.Errorf("%d answers are kept", n)
 	}
-	many := slices.Repeat([]*headgatepb.Answered{answer("key", "k127", 1)}, carried.MaxCarried+1)
+	many := slices.Repeat([]*headgatepb.Answered{answer("key", "k127", 1)}, MaxCarried+1)
 	for what, answers := range map[string][]*headgatepb.Answered{
 		"too many":             many,
-		"too large":            {answer("key", "k127", carried.MaxAnswer+1)},
+		"too large":            {answer("key", "k127", MaxAnswer+1)},
 		"of no kind":           {answer("", "k127", 1)},
 		"of a long kind":       {answer(strings.Repeat("k", questions.MaxKind+1), "k127", 1)},
 		"about something long": {answer("key", strings.Repeat("k", questions.MaxAbout+1), 1)},
@@ -281,19 +280,19 @@ func TestAnEdgeDoesNotFillAProgram(t *testing.T) {
 	ask := func(kind, about string) *headgatepb.Question {
 		return &headgatepb.Question{Kind: kind, About: []byte(about)}
 	}
-	p := &carried.Program{Answers: answering(&asked)}
-	p.Edge = grants(slices.Repeat([]*headgatepb.Question{ask("key", "a")}, carried.MaxCarried)...)
+	p := &Program{Answers: answering(&asked)}
+	p.Edge = grants(slices.Repeat([]*headgatepb.Question{ask("key", "a")}, MaxCarried)...)
 	for range 5 {
 		if err := report(t, p, "one", "a"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var got headgatepb.Usage
-	if err := proto.Unmarshal(sent, &got); err != nil || len(got.GetAnswers()) != carried.MaxCarried {
+	if err := proto.Unmarshal(sent, &got); err != nil || len(got.GetAnswers()) != MaxCarried {
 		t.Errorf("%d answers, %v", len(got.GetAnswers()), err)
 	}
 	for what, edge := range map[string]deciderFunc{
-		"too many":   grants(slices.Repeat([]*headgatepb.Question{ask("key", "a")}, carried.MaxCarried+1)...),
+		"too many":   grants(slices.Repeat([]*headgatepb.Question{ask("key", "a")}, MaxCarried+1)...),
 		"of no kind": grants(ask("", "a")),
 		"too long":   grants(ask("key", strings.Repeat("a", questions.MaxAbout+1))),
 	} {

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/rpc"
@@ -36,19 +35,34 @@ var _ rpc.Decider = Withdrawn{}
 // Update undoes the batches of payload, which is Withdrawals. The errors are
 // ErrPayload.
 func (w Withdrawn) Update(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
-	var message headgatepb.Withdrawals
-	body, err := wire.Body(payload, WithdrawalsTypeURL)
+	caller, batches, err := decodeWithdrawals(payload)
 	if err != nil {
 		return nil, err
 	}
-	if err := proto.Unmarshal(body, &message); err != nil {
-		return nil, rpc.Refuse("withdrawals: %v", err)
-	}
-	if message.GetCaller() == 0 || len(message.GetBatches()) > rpc.MaxWithdrawn {
-		return nil, rpc.Refuse("%d batches of caller %d are withdrawn; name the caller, and at most %d", len(message.GetBatches()), message.GetCaller(), rpc.MaxWithdrawn)
-	}
-	w.Edge.withdraw(message.GetCaller(), message.GetBatches())
+	w.Edge.withdraw(caller, batches)
 	return usage.EncodeTaken(&usage.Taken{By: w.Edge.own()}, 0)
+}
+
+// withdrawalsKinds are the fields of headgate.v1.Withdrawals: the caller, and its batches.
+var withdrawalsKinds = []wire.Kind{1: wire.Fixed64, 2: wire.Varints}
+
+// decodeWithdrawals returns what payload says. The error is an ErrPayload.
+func decodeWithdrawals(payload *anypb.Any) (caller uint64, batches []uint64, err error) {
+	message, err := wire.Body(payload, WithdrawalsTypeURL)
+	if err != nil {
+		return 0, nil, err
+	}
+	var f [3]wire.Run
+	if err := wire.Parse(message, withdrawalsKinds, f[:]); err != nil {
+		return 0, nil, err
+	}
+	caller = f[1].Value
+	n := f[2].Len()
+	if caller == 0 || n > rpc.MaxWithdrawn { // before there is memory for them
+		return 0, nil, rpc.Refuse("%d batches of caller %d are withdrawn; name the caller, and at most %d", n, caller, rpc.MaxWithdrawn)
+	}
+	batches = make([]uint64, n)
+	return caller, batches, f[2].EachVarint("batches", n, func(i int, v uint64) { batches[i] = v })
 }
 
 // withdraw undoes those of a caller's batches that were answered here, all at once, and

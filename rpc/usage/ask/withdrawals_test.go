@@ -5,6 +5,7 @@ package ask_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -184,6 +185,21 @@ func TestAnEdgeRefusesWhatAreNoWithdrawals(t *testing.T) {
 	}
 	if got := rpc.TypeURL(&headgatepb.Withdrawals{}); got != ask.WithdrawalsTypeURL {
 		t.Errorf("withdrawals: %q", got)
+	}
+}
+
+// A message with too many batches is refused before there is memory for them.
+func TestTooManyWithdrawalsTakeNoMemory(t *testing.T) {
+	first, _, _, _, _ := twoEdges(t, 1)
+	payload, err := anypb.New(&headgatepb.Withdrawals{Caller: 1, Batches: make([]uint64, 4<<20)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err = ask.Withdrawn{Edge: first}.Update(t.Context(), "you", payload)
+	if runtime.ReadMemStats(&after); !errors.Is(err, rpc.ErrPayload) || after.TotalAlloc-before.TotalAlloc > 1<<20 {
+		t.Errorf("%v, and %d bytes for a message of %d", err, after.TotalAlloc-before.TotalAlloc, len(payload.GetValue()))
 	}
 }
 
