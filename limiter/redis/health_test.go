@@ -25,6 +25,9 @@ import (
 // hook is called instead of sending a script. Redis is asked if it calls next.
 type hook func(ctx context.Context, cmd goredis.Cmder, next goredis.ProcessHook) error
 
+// clientOf is the client that b was made with.
+func clientOf(b *Buckets) goredis.UniversalClient { return b.client.(goredis.UniversalClient) }
+
 func (h hook) DialHook(next goredis.DialHook) goredis.DialHook { return next }
 
 func (h hook) ProcessPipelineHook(next goredis.ProcessPipelineHook) goredis.ProcessPipelineHook {
@@ -44,7 +47,7 @@ func (h hook) ProcessHook(next goredis.ProcessHook) goredis.ProcessHook {
 func hooked(t *testing.T, config Config, h hook) *Buckets {
 	t.Helper()
 	b := open(t, config, []string{"127.0.0.1:1"})
-	b.client.AddHook(h)
+	clientOf(b).AddHook(h)
 	return b
 }
 
@@ -201,7 +204,7 @@ func TestWhatIsNoBucketCostsItsOwnKey(t *testing.T) {
 	c.LPush(t.Context(), "headgate:{list}", "x")
 	c.Set(t.Context(), "headgate:{release}", "\x02"+strings.Repeat("x", 48), 0)
 	b := open(t, Config{Timeout: 5 * time.Second, Pause: time.Minute}, []string{server.Address})
-	b.client.AddHook(hook(func(ctx context.Context, cmd goredis.Cmder, next goredis.ProcessHook) error {
+	clientOf(b).AddHook(hook(func(ctx context.Context, cmd goredis.Cmder, next goredis.ProcessHook) error {
 		if cmd.Args()[3] == "headgate:{answer}" {
 			cmd.(interface{ SetVal(any) }).SetVal("OK")
 			return nil

@@ -30,7 +30,7 @@ func TestIDsDoNotPileUp(t *testing.T) {
 	for range 200 {
 		g.For("k").Take(t.Context(), 2, 0).Settle(1)
 	}
-	names, err := b.client.Keys(t.Context(), "*").Result()
+	names, err := clientOf(b).Keys(t.Context(), "*").Result()
 	if err != nil || len(names) > 2 { // the bucket, and the last ID
 		t.Errorf("after 200 events Redis has %d values: %v", len(names), err)
 	}
@@ -41,7 +41,7 @@ func TestAnIDThatWasSentTwiceStays(t *testing.T) {
 	s := redistest.Start(t)
 	b := open(t, Config{Timeout: time.Second}, []string{s.Address})
 	lost := true
-	b.client.AddHook(hook(func(ctx context.Context, cmd goredis.Cmder, next goredis.ProcessHook) error {
+	clientOf(b).AddHook(hook(func(ctx context.Context, cmd goredis.Cmder, next goredis.ProcessHook) error {
 		err := next(ctx, cmd)
 		if fmt.Sprint(cmd.Args()[2]) != "1" && lost {
 			lost = false
@@ -54,7 +54,7 @@ func TestAnIDThatWasSentTwiceStays(t *testing.T) {
 	for range 20 {
 		g.For("k").Take(t.Context(), 2, 0).Settle(1)
 	}
-	names, err := b.client.Keys(t.Context(), "*").Result()
+	names, err := clientOf(b).Keys(t.Context(), "*").Result()
 	if err != nil || len(names) != 3 {
 		t.Errorf("Redis has %v, want the bucket, the ID that was sent twice and the last one: %v", names, err)
 	}

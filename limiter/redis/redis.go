@@ -33,7 +33,7 @@ var (
 
 // Buckets are buckets in Redis. Use New. Safe for concurrent use.
 type Buckets struct {
-	client  goredis.UniversalClient
+	client  client
 	config  Config
 	log     *slog.Logger
 	metrics metrics
@@ -47,6 +47,12 @@ type Buckets struct {
 }
 
 var _ stage.Remote = (*Buckets)(nil)
+
+// client is what Buckets need of a goredis.UniversalClient. Each package that has values with that
+// type inside compiles hundreds of methods of the library again.
+type client interface {
+	Process(ctx context.Context, cmd goredis.Cmder) error
+}
 
 // Option is a collaborator of Buckets.
 type Option func(*Buckets)

@@ -359,7 +359,7 @@ func TestCallsAreBounded(t *testing.T) {
 	b := open(t, Config{Timeout: 100 * time.Millisecond, MaxCalls: 3, Failures: 1000}, []string{server.Address})
 	const callersAtOnce = 1500 // one after the other, three at a time, they would take 50 s
 	var w watched
-	b.client.AddHook(&w)
+	clientOf(b).AddHook(&w)
 	server.Stop()
 	var failed atomic.Int64
 	var callers sync.WaitGroup
@@ -472,7 +472,7 @@ func BenchmarkTake(b *testing.B) {
 		b.SetParallelism(32)
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
-				if err := buckets.client.Ping(b.Context()).Err(); err != nil {
+				if err := clientOf(buckets).Ping(b.Context()).Err(); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -35,10 +35,11 @@ const Name = "redis"
 
 // Server is a Redis that ends with Stop. Use Start. Safe for concurrent use.
 type Server struct {
-	client *goredis.Client
-	server *exec.Cmd
-	dir    string
-	runs   atomic.Int64
+	buckets func(redis.Config, ...redis.Option) (*redis.Buckets, error) // of one client
+	close   func() error                                                // closes it
+	server  *exec.Cmd
+	dir     string
+	runs    atomic.Int64
 }
 
 // Start starts a server on a free port of loopback, empty. It ends at the latest
@@ -61,8 +62,12 @@ func Start(ctx context.Context) (*Server, error) {
 	if err := s.server.Start(); err != nil {
 		return nil, fmt.Errorf("start redis, in the folder of the project: %w", err)
 	}
-	s.client = goredis.NewClient(&goredis.Options{Addr: address.String(), MaxRetries: 100, MaxRetryBackoff: 100 * time.Millisecond})
-	if err := s.client.Ping(ctx).Err(); err != nil {
+	client := goredis.NewClient(&goredis.Options{Addr: address.String(), MaxRetries: 100, MaxRetryBackoff: 100 * time.Millisecond})
+	s.close = client.Close
+	s.buckets = func(config redis.Config, options ...redis.Option) (*redis.Buckets, error) {
+		return redis.New(client, config, options...)
+	}
+	if err := client.Ping(ctx).Err(); err != nil {
 		s.Stop()
 		return nil, fmt.Errorf("redis does not come up; sh scripts/redis.sh --install installs it: %w", err)
 	}
@@ -71,7 +76,7 @@ func Start(ctx context.Context) (*Server, error) {
 
 // Stop ends the server.
 func (s *Server) Stop() {
-	_ = s.client.Close()
+	_ = s.close()
 	_ = s.server.Process.Kill()
 	_ = s.server.Wait()
 	_ = os.RemoveAll(s.dir)
@@ -80,7 +85,7 @@ func (s *Server) Stop() {
 // Elsewhere are buckets of its own for a run, for world.Options.
 func (s *Server) Elsewhere() map[string]func(func() traffic.Time) stage.Remote {
 	return map[string]func(func() traffic.Time) stage.Remote{Name: func(clock func() traffic.Time) stage.Remote {
-		buckets, err := redis.New(s.client, redis.Config{
+		buckets, err := s.buckets(redis.Config{
 			Prefix: fmt.Sprintf("run-%d:", s.runs.Add(1)), Timeout: time.Minute,
 		}, redis.WithLogger(slog.Default()), redis.WithClock(clock))
 		if err != nil {
