@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/mesh"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/ringpop"
 )
 
@@ -223,6 +224,7 @@ func (n *Node) follow(ring *ringpop.Ring) {
 // configure gives all parts a changed config.
 func (n *Node) configure(_, snapshot *dynamicconfig.Snapshot) {
 	n.owners.Configure(snapshot)
+	n.mesh.Configure(stage.Now())
 	n.group.Configure(snapshot)
 	n.mesh.SetInterval(meshInterval(snapshot))
 }

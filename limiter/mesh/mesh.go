@@ -123,6 +123,20 @@ func (m *Mesh) SetInterval(d time.Duration) {
 	m.interval.Store(int64(d))
 }
 
+// Configure has each bucket fill from now on as the rule says that its key has by now, of whichever
+// algorithm. Without it, a bucket would fill by the rule of its latest event until its next one.
+func (m *Mesh) Configure(now stage.Instant) {
+	for i := range m.shards {
+		for _, e := range m.shards[i].all() {
+			if rule, ok := m.rules(e.key); ok && !rule.InFlight {
+				e.mu.Lock()
+				e.follow(now, rule)
+				e.mu.Unlock()
+			}
+		}
+	}
+}
+
 // Refill makes this host's bucket of key full, if there is one. Hosts that know the key
 // by messages only have one too.
 func (m *Mesh) Refill(key string) {

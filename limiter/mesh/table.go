@@ -101,11 +101,16 @@ func (t *table) entry(now stage.Instant, key string, rule *dynamicconfig.Rule) (
 			e.mu.Unlock()
 			continue
 		}
-		if e.rule != rule {
-			e.rule = rule
-			e.bucket.Follow(time.Duration(now), bucketRule(rule))
-		}
+		e.follow(now, rule)
 		return e, s, nil
+	}
+}
+
+// follow puts e under rule. Until now, its bucket filled by the rule before. The caller holds e.mu.
+func (e *entry) follow(now stage.Instant, rule *dynamicconfig.Rule) {
+	if e.rule != rule {
+		e.rule = rule
+		e.bucket.Follow(time.Duration(now), bucketRule(rule))
 	}
 }
 

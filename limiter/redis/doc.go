@@ -58,6 +58,10 @@
 // Config.Keep (10 minutes) after it was carried out. Sent again later, it takes
 // or gives its tokens once more.
 //
+// A bucket learns of a new limit with the key's next event, and fills by it for
+// the time since the event before. So a key that lacks tokens and has no events
+// while its limit is raised has more of them at its next event than came in.
+//
 // A Redis that loses its data starts with full buckets: that is one burst more
 // for each key. One that has become a replica refuses to write, which is a
 // failure.

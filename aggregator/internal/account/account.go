@@ -153,6 +153,10 @@ type Config struct {
 	Rule      *dynamicconfig.Rule // nil: no rule has the algorithm any more
 	Algorithm algorithm.Algorithm // with the parameters of Rule
 
+	// Instead is the rule of a key that has no Rule, if it limits a rate: hosts decide by it, or another
+	// account does. Until a Rule has this account decide again, its tokens fill by the limit of Instead.
+	Instead *dynamicconfig.Rule
+
 	// Bands are the weighers of priorities that have one of their own.
 	Bands map[int64]algorithm.Weigher
 }

@@ -6,6 +6,7 @@
 package owned
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
@@ -48,11 +49,11 @@ func (k *Key) Adopt(now time.Duration, s *rules.Settings, named string) bool {
 
 // Follow puts k, which no quota counts, under s.
 func (k *Key) Follow(now time.Duration, s *rules.Settings, named string) {
-	k.Rule, _ = s.Match(k.text, named)
-	k.Settings = s
+	rule, instead := s.Match(k.text, named)
+	k.Rule, k.Settings = rule, s
 	k.Count(1)
 	k.Above = k.Above.Follow(k.Rule, s.Shadows(k.Rule, named))
-	c, err := s.Config(k.Rule, named)
+	c, err := s.Config(cmp.Or(rule, instead), named)
 	if err != nil { // it goes on as it was, at the interval that hosts have now; new keys' reports get the error
 		c = &account.Config{Settings: &s.Accounts}
 	}

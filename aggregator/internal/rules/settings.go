@@ -158,8 +158,8 @@ func (s *Settings) Taken(text, named string) (rule *dynamicconfig.Rule, name str
 }
 
 // Config is what the account of a key of rule, which may be nil, must know under the
-// algorithm called name; an error if the rule's parameters cannot be used. There is one
-// for each rule and algorithm.
+// algorithm called name, whether the rule has that decide or not; an error if the rule's parameters cannot be
+// used. There is one for each rule and algorithm.
 func (s *Settings) Config(rule *dynamicconfig.Rule, name string) (*account.Config, error) {
 	type ruled struct {
 		rule *dynamicconfig.Rule
@@ -174,9 +174,14 @@ func (s *Settings) Config(rule *dynamicconfig.Rule, name string) (*account.Confi
 		return b.config, b.err
 	}
 	c := &account.Config{Settings: &s.Accounts, Rule: rule}
+	if rule != nil && !s.mentions(rule, name) {
+		if c.Rule = nil; !rule.InFlight && !rule.Parent {
+			c.Instead = rule
+		}
+	}
 	b := built{config: c}
 	var parameters map[string]string
-	if rule != nil {
+	if c.Rule != nil {
 		parameters = rule.Parameters
 		for priority, name := range rule.Priorities {
 			if a, err := s.registry.Lookup(name); err == nil && a.Account == algorithm.AccountClaims {

@@ -68,9 +68,13 @@ func New(now, moved time.Duration, c *account.Config) account.Account {
 	}
 }
 
-// tune has the pool work by c, if that has a rule.
+// tune has the pool work by c, if that has a rule. While the key has another rule instead, the pool
+// fills as that says.
 func (k *holdings) tune(c *account.Config) {
 	if c.Rule == nil {
+		if c.Instead != nil && k.terms != nil {
+			k.terms = c.Instead
+		}
 		return
 	}
 	k.terms, k.params = c.Rule, &usual
@@ -134,6 +138,9 @@ func (k *Account) Beside(int32) (read int) { return 0 }
 func (k *Account) Configure(now time.Duration, c *account.Config) {
 	k.ends(now)
 	k.configure(now, c)
+	if c.Instead != nil && k.begun() {
+		k.advance(max(now, k.at), algorithm.Limit{Rate: float64(k.terms.Limit), Burst: k.terms.Burst})
+	}
 }
 
 // ends is called when a rule changes, at the first report after that: which may be long after

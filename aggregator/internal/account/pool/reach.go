@@ -107,10 +107,12 @@ func (k *asked) Configure(now time.Duration, c *account.Config) {
 	k.ends(now)
 	before := k.terms
 	k.configure(now, c)
-	if c.Rule == nil {
+	if c.Rule == nil && c.Instead == nil {
 		return
 	}
-	k.reach(c)
+	if c.Rule != nil {
+		k.reach(c)
+	}
 	if before != nil && k.rule != (exactbucket.Rule{}) && !k.terms.Parent { // whose lease stays as it is
 		part := partOf(k.limit, before)
 		burst := upper(part*k.terms.Burst, lower(k.terms.Burst, 1)) // as owned.Key.Limit has it
