@@ -23,7 +23,8 @@ const (
 // line, which names at most ten of the rules that changed. At most ten Warnings of the
 // first snapshot, and of each that changes something, are logged too, and the Overrides
 // that have no effect. What is broken is counted, kept as LastError and logged once for
-// each different error; the last good snapshot stays current. A nil logger logs nothing.
+// each different error; the last good snapshot stays current. If source then has that
+// snapshot again, one line says so. A nil logger logs nothing.
 // A process has one Run for one Live.
 //
 // Run also ends each Override when the wall clock reaches its Until; it needs no source
@@ -43,11 +44,14 @@ func (l *Live) Run(ctx context.Context, source Source, logger *slog.Logger) {
 		} else {
 			before, old := l.Applied(), l.Current()
 			if err = l.Set(s); err == nil {
-				logged = ""
-				if l.Applied() != before {
+				switch {
+				case l.Applied() != before:
 					logger.Info("config applied", "name", s.Name(), "version", s.Version(), "rules", len(s.content.Rules),
 						"changes", brief.List(Diff(old, s), maxChangesShown, "; "))
+				case logged != "":
+					logger.Info("config is valid again, and what is in force", "name", s.Name(), "version", s.Version())
 				}
+				logged = ""
 				if version := s.Version(); version != warned {
 					warned = version
 					warn(s, logger)

@@ -9,8 +9,10 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -153,10 +155,18 @@ func hint(cmd *cobra.Command, err error) error {
 	help := fmt.Sprintf("`%s --help` lists the flags", cmd.CommandPath())
 	var unknown interface{ GetSpecifiedName() string }
 	if errors.As(err, &unknown) && strings.HasPrefix(err.Error(), "unknown") {
-		if like := spelling.Nearest(unknown.GetSpecifiedName(), flags(cmd)); like != "" {
+		name := unknown.GetSpecifiedName()
+		like := spelling.Nearest(name, flags(cmd))
+		_, takes, _ := strings.Cut(cmd.Use, " ")
+		switch argument := strings.ToUpper(name); {
+		case slices.Contains(strings.FieldsFunc(takes, func(r rune) bool { return !unicode.IsLetter(r) }), argument):
+			takes = argument
+		case like != "":
 			return fmt.Errorf("%w; did you mean --%s? %s", err, like, help)
+		case strings.Contains(takes, "--"):
+			takes = ""
 		}
-		if _, takes, ok := strings.Cut(cmd.Use, " "); ok && !strings.Contains(takes, "--") {
+		if takes != "" {
 			return fmt.Errorf("%w; %s takes %s by itself, without a flag; `%s --help` has examples and the flags", err, cmd.CommandPath(), takes, cmd.CommandPath())
 		}
 	}

@@ -44,9 +44,10 @@ func TestErrorsHaveExitCodes(t *testing.T) {
 // A flag that does not exist may be what the command takes by itself.
 func TestAFlagThatIsNoneMayBeAnArgument(t *testing.T) {
 	for use, want := range map[string]string{
-		"back [VERSION]":            "unknown flag: --to; program back takes [VERSION] by itself, without a flag; `program back --help` has examples and the flags",
-		"back":                      "unknown flag: --to; `program back --help` lists the flags",
-		"back {FILE | --db DB} KEY": "unknown flag: --to; `program back --help` lists the flags",
+		"back [VERSION]":             "unknown flag: --to; program back takes [VERSION] by itself, without a flag; `program back --help` has examples and the flags",
+		"back":                       "unknown flag: --to; `program back --help` lists the flags",
+		"back {FILE | --db DB} KEY":  "unknown flag: --to; `program back --help` lists the flags",
+		"back {FILE | --db DB} [TO]": "unknown flag: --to; program back takes TO by itself, without a flag; `program back --help` has examples and the flags",
 	} {
 		root := Root(&cobra.Command{Use: "program"}, &cobra.Command{Use: use, RunE: func(*cobra.Command, []string) error { return nil }})
 		root.SetArgs([]string{"back", "--to", "7"})

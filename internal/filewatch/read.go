@@ -22,8 +22,11 @@ func Read(path string, most int64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // opening a pipe would block
-		return nil, fmt.Errorf("%s is a %v, not a regular file: name a file", path, info.Mode().Type())
+	switch {
+	case info.IsDir():
+		return nil, fmt.Errorf("%s is a folder: name a file", path)
+	case !info.Mode().IsRegular(): // opening a pipe would block
+		return nil, fmt.Errorf("%s is not a regular file: name one", path)
 	}
 	f, err := os.Open(path)
 	if err != nil {

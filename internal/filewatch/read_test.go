@@ -28,3 +28,11 @@ func TestAFileIsReadAsOtherSystemsWriteIt(t *testing.T) {
 		}
 	}
 }
+
+// What is no file is called what it is, and not by the letters of its mode.
+func TestAFolderIsNoFile(t *testing.T) {
+	folder := t.TempDir()
+	if _, err := filewatch.Read(folder, 10); err == nil || err.Error() != folder+" is a folder: name a file" {
+		t.Error(err)
+	}
+}

@@ -69,7 +69,7 @@ func (f *file) open(create bool) (*databasesql.DB, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s is a %v, not a regular file: name another directory", f.path, info.Mode().Type())
+		return nil, fmt.Errorf("%s is not a regular file: name another directory", f.path)
 	}
 	db, err := databasesql.Open("sqlite", f.name())
 	if err != nil {

@@ -70,7 +70,13 @@ func Open(files Files, log *slog.Logger) (*Certificates, error) {
 	if files.CA != "" {
 		paths = append(paths, files.CA)
 	}
-	f, err := follow.Open("tls: the certificate", paths, maxPEM, parse, log)
+	f, err := follow.Open("tls: the certificate", paths, maxPEM, func(texts []string) (material, error) {
+		m, err := parse(texts)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", strings.Join(paths, ", "), err)
+		}
+		return m, err
+	}, log)
 	if err != nil {
 		return nil, err
 	}

@@ -56,6 +56,7 @@ func TestAFileWithABrokenCertificateIsRefused(t *testing.T) {
 		"half an authority at the end":   {cert, one.PEM() + half, "1 of the 2"},
 		"half an authority in the front": {cert, half + "\n" + one.PEM(), "1 of the 2"},
 		"no authority":                   {cert, key, "has no certificate"},
+		"no certificate":                 {"limits: []", one.PEM(), "cert.pem"},
 		"a chain":                        {cert + one.PEM(), one.PEM(), ""},
 		"a broken chain":                 {cert + garbage, one.PEM(), "certificate 2"},
 	} {

@@ -75,11 +75,14 @@ func (f *Files[T]) look() (again bool) {
 	case errors.Is(err, filewatch.ErrWriting):
 		return true
 	case err == nil:
+		switch {
+		case changed:
+			f.log.Info(f.what + " changed, and the new one is in force")
+		case f.logged:
+			f.log.Info(f.what + " can be used again, and is the one in force")
+		}
 		f.broken, f.logged = "", false
 		f.newest.Store(true)
-		if changed {
-			f.log.Info(f.what + " changed, and the new one is in force")
-		}
 		return false
 	case err.Error() != f.broken:
 		f.broken, f.logged = err.Error(), false

@@ -304,4 +304,7 @@ func TestBadOptions(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
+	if _, err := httplimit.New(nil, httplimit.Options{Key: "k"}); err == nil || !strings.Contains(err.Error(), "use engine.New") {
+		t.Errorf("without an engine: %v", err)
+	}
 }

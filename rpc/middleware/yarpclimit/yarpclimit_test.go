@@ -262,4 +262,7 @@ func TestBadOptions(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
+	if _, err := yarpclimit.New(nil, yarpclimit.Options{Key: "k"}); err == nil || !strings.Contains(err.Error(), "use engine.New") {
+		t.Errorf("without an engine: %v", err)
+	}
 }

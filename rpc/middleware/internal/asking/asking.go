@@ -9,6 +9,7 @@ package asking
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -57,7 +58,11 @@ type Asker struct {
 // New returns an Asker of engine. The error says what is wrong with s.
 func New(engine edge.Engine, s Setup) (*Asker, error) {
 	key, err := keys.Parse(s.Key)
-	if err == nil && s.MaxWait < 0 {
+	switch {
+	case err != nil:
+	case engine == nil:
+		err = errors.New("the engine is nil: use engine.New(node.Group(), nil) of package limiter/engine")
+	case s.MaxWait < 0:
 		err = fmt.Errorf("a MaxWait of %v: use 0 or more", s.MaxWait)
 	}
 	if err != nil {
