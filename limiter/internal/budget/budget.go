@@ -29,6 +29,12 @@ func (b *Budget) Spend(now stage.Instant, perSecond, atOnce int64) bool {
 	}
 }
 
+// GiveBack gives a part, in [0, 1], of one back that Spend has taken. The budget never has more than
+// there is room for.
+func (b *Budget) GiveBack(part float64, perSecond int64) {
+	b.full.Add(-int64(part * float64(int64(time.Second)/perSecond)))
+}
+
 // Wait is how long it is until Spend finds one; 0 if it would now.
 func (b *Budget) Wait(now stage.Instant, perSecond, atOnce int64) time.Duration {
 	next, _ := after(b.full.Load(), int64(now), perSecond, atOnce)

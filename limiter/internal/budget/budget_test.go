@@ -25,6 +25,10 @@ func TestABudgetDoesAsOneThatCounts(t *testing.T) {
 			passed := rapid.Int64Range(0, 2*each).Draw(rt, "passed")
 			now += stage.Instant(passed)
 			there = min(there+passed, each*atOnce)
+			if back := rapid.SampledFrom([]float64{0, 0, 0.25, 1}).Draw(rt, "given back"); back > 0 {
+				b.GiveBack(back, perSecond)
+				there = int64(min(float64(there)+back*float64(each), float64(each*atOnce)))
+			}
 			if wait := b.Wait(now, perSecond, atOnce); wait != time.Duration(max(each-there, 0)) {
 				rt.Fatalf("%v until there is one, want %v", wait, time.Duration(max(each-there, 0)))
 			}

@@ -31,14 +31,27 @@ func (d *Estimate) Class(asks bool) Class {
 	switch wants := max(d.Reported(), d.Recent()); {
 	case wants < slowDemand:
 		return Slow
-	case d.IsQuick(wants, asks):
+	case d.isQuick(wants, asks):
 		return Quick
 	}
 	return Usual
 }
 
-// IsQuick reports whether the key is Quick if its host wants so much.
-func (d *Estimate) IsQuick(wants float64, asks bool) bool {
+// Sooner is the class of a key of class c that asks its owner and of which its host wants so
+// much by now: c, or one that is looked at more often. The host has begun a burst, and a look at a
+// slow key would not see its end in time.
+func (d *Estimate) Sooner(c Class, wants float64) Class {
+	switch {
+	case c == None || wants < quickDemand*d.Unit():
+		return c
+	case d.isQuick(wants, true):
+		return Quick
+	}
+	return min(c, Usual)
+}
+
+// isQuick reports whether the key is Quick if its host wants so much.
+func (d *Estimate) isQuick(wants float64, asks bool) bool {
 	unit := d.Unit()
 	return asks && wants >= quickDemand*unit && wants < calmDemand*unit
 }

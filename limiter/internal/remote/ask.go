@@ -39,6 +39,7 @@ func (a *asker) InFallback() (since stage.Instant, ok bool) {
 // The zero value has asked for none. Safe for concurrent use, but for reported.
 type asking struct {
 	budget   budget.Budget
+	underway atomic.Int32                      // asks for events that have no answer yet
 	borrows  atomic.Bool                       // an ask for more than its event is under way
 	missed   atomic.Bool                       // the owner did not answer the last ask
 	last     atomic.Pointer[elsewhere.Refusal] // nil before the first
@@ -58,6 +59,15 @@ func (a *asker) started() *asking {
 	return a.asking.Load()
 }
 
+// spend takes an ask for an event out of the budget, or a part of one if the ask shares a
+// call, and reports whether there was one.
+func (s *asking) spend(now stage.Instant, shares bool) bool {
+	if shares {
+		return s.budget.Spend(now, cheapAsks*asksPerKey, cheapAsks*asksAtOnce)
+	}
+	return s.budget.Spend(now, asksPerKey, asksAtOnce)
+}
+
 // lastRefusal is the last refusal; nil before the first.
 func (a *asker) lastRefusal() *elsewhere.Refusal {
 	if s := a.asking.Load(); s != nil {
@@ -73,6 +83,13 @@ const (
 	// more. For keys with more, grants do most of the work.
 	asksPerKey = 7
 	asksAtOnce = 8 * asksPerKey
+
+	// cheapAsks is how many cheap asks count as one: those that are made while another ask for
+	// their key is under way, which share a call to the owner, and those that bring a loan of
+	// muchLent events' worth. A batch of events takes several of both, in less time than the
+	// budget needs to fill up.
+	cheapAsks = 8
+	muchLent  = 20
 
 	// silent is how long a host does not ask again once the owner did not answer in
 	// time, and busy, after the host itself had no room to ask.
@@ -113,14 +130,18 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		return a.canceled(q)
 	}
 	// The waits that callers are promised limit how often callers that wait ask.
-	if q.Longest <= 0 && !to.budget.Spend(q.Now, asksPerKey, asksAtOnce) || !a.host.mayAsk(q.Now) {
+	shares := to.underway.Load() > 0
+	if q.Longest <= 0 && !to.spend(q.Now, shares) || !a.host.mayAsk(q.Now) {
 		to.withheld.Add(1)
 		v.RetryAfter = elsewhere.Sooner(v.RetryAfter, max(to.budget.Wait(q.Now, asksPerKey, asksAtOnce), busy))
 		return v, stage.Receipt{}
 	}
 	to.asked.Add(1)
+	to.underway.Add(1)
+	defer to.underway.Add(-1)
 	mark := a.RemoteMark()
 	l := a.room(q.Now, 0)
+	l.cheap = shares || q.Longest > 0
 	if l.most > 0 {
 		defer to.borrows.Store(false)
 	}

@@ -16,6 +16,7 @@ type loan struct {
 	wants float64 // the host's demand by now, in cost/s; 0: unknown
 	unit  float64 // what the host's largest events cost
 	asOf  uint32  // the newest report
+	cheap bool    // the ask took less than one from the budget
 }
 
 const (
@@ -48,7 +49,7 @@ func (a *asker) room(now stage.Instant, least float64) loan {
 	if wants < least*unit || !a.started().borrows.CompareAndSwap(false, true) {
 		return loan{}
 	}
-	return loan{most, wants, unit, asOf}
+	return loan{most: most, wants: wants, unit: unit, asOf: asOf}
 }
 
 // hasGrant is what a host with a grant says that it can hold while it can borrow nothing:
@@ -80,7 +81,11 @@ func (a *asker) borrow(now stage.Instant, l loan, lent float64) {
 		a.Bucket().Add(now, -tokens)
 		return
 	}
-	a.started().lent.Add(int64(tokens))
+	s := a.started()
+	s.lent.Add(int64(tokens))
+	if much := muchLent * max(l.unit, 1); !l.cheap {
+		s.budget.GiveBack(min(tokens/much, 1)*(cheapAsks-1)/cheapAsks, asksPerKey)
+	}
 	used := l.wants * ahead.Seconds()
 	a.lookout(tokens, max(used+sigmas*math.Sqrt(used*l.unit), fewest*l.unit))
 }

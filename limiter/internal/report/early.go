@@ -249,9 +249,12 @@ func (e *early) lookLocked(now stage.Instant, subjects *[]*Subject, c demand.Cla
 				e.reportSoonLocked(now, s, 0)
 			}
 		}
+		class := p.demand.Class(s.Asks())
 		switch idle := p.demand.Quiet() > enoughQuiet && p.demand.Reported() < 1; {
-		case !idle && p.demand.Class(s.Asks()) == c:
+		case !idle && class == c:
 			stay = append(stay, s)
+		case !idle && class == demand.Quick:
+			e.watch.quick(now, s)
 		case p.lingers != demand.None:
 			p.class, p.lingers = p.lingers, demand.None
 		case idle:
@@ -328,6 +331,9 @@ func (e *early) observeLocked(now stage.Instant, a *effect) {
 	}
 	e.activateLocked(now, s)
 	reported := p.demand.Reported()
+	if s.Asks() {
+		e.watch.sooner(now, s, reported)
+	}
 	switch {
 	case !a.asked:
 	case a.gained >= max(reported/50, 0.9) || float64(s.Rate.Active().Limit-a.before.Limit) > max(reported/5, 1):

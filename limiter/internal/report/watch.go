@@ -58,15 +58,28 @@ func (w *watch) add(s *Subject) {
 	w.n++
 }
 
-// sooner has s looked at quickly if its host wants so much by now: a burst may be over
-// before a look at a slow key would see it. s stays in its earlier list, too, until that
-// list is looked at.
+// sooner has s, which asks its owner, looked at more often if its host wants so much by now. s
+// stays in its earlier list, too, until that list is looked at.
 func (w *watch) sooner(now stage.Instant, s *Subject, wants float64) {
-	if p := &s.pulse; p.class != demand.None && p.class != demand.Quick && !p.retired && p.demand.IsQuick(wants, s.Asks()) {
-		if len(w.fast) == 0 {
-			w.turnAt = now.Add(turn)
-		}
-		p.class, p.lingers = demand.Quick, p.class
-		w.fast = append(w.fast, s)
+	p := &s.pulse
+	class := p.demand.Sooner(p.class, wants)
+	if class == p.class || p.retired || p.lingers != demand.None {
+		return
 	}
+	p.lingers = p.class
+	if class == demand.Quick {
+		w.quick(now, s)
+		return
+	}
+	p.class = class
+	w.rest = append(w.rest, s)
+}
+
+// quick has s, which is in no list but that where it lingers, looked at quickly.
+func (w *watch) quick(now stage.Instant, s *Subject) {
+	if len(w.fast) == 0 {
+		w.turnAt = now.Add(turn)
+	}
+	s.pulse.class = demand.Quick
+	w.fast = append(w.fast, s)
 }

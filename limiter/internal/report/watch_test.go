@@ -61,7 +61,7 @@ func TestAWatchHasEachKeyOnce(t *testing.T) {
 			take(s, now, 1) // so that it stays in use
 		}
 		if i%2 == 0 {
-			w.sooner(now, s, 40)
+			w.sooner(now, s, []float64{40, 1000}[i/2%2])
 		}
 		h.early.turnLocked(now)
 		found := map[*Subject]int{}
