@@ -56,7 +56,7 @@ func TestNoWalkOfSeveralHostsGivesASecondBurst(t *testing.T) {
 			seeds := []uint64{6, 10, 18, 37} // in which something is found if one of the charges or caps at a change is missing
 			if testrun.Long() {
 				seeds = seeds[:0]
-				for seed := range uint64(100) {
+				for seed := range uint64(40) {
 					seeds = append(seeds, seed)
 				}
 			}

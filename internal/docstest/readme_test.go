@@ -48,7 +48,7 @@ func TestREADMEsProgramRuns(t *testing.T) {
 			}
 		}
 	}
-	if out, err := goCommand(t, dir, "build", "-o", "program", "."); err != nil {
+	if out, err := goCommand(t, dir, "build", "-ldflags=-w", "-o", "program", "."); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	program := exec.CommandContext(t.Context(), filepath.Join(dir, "program"))

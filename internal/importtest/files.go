@@ -82,8 +82,19 @@ var machinePath = regexp.MustCompile(`(?:^|[^\w./~-])(/(?:home|Users)/[A-Za-z]|/
 // registryHosts are spelled in parts, so that this file does not hold them.
 var registryHosts = regexp.MustCompile(`(?i)\b(?:proxy|sum|index)\.golang` + `\.org|\bgoproxy\.[a-z]+\b|\bregistry\.(?:npmjs|yarnpkg)` + `\.|\bpypi` + `\.org|\bcrates` + `\.io|\b(?:deb|security)\.debian` + `\.org|\b(?:archive|security)\.ubuntu` + `\.com|\b[\w-]+\.(?:artifactory|jfrog)\b|\bartifactory\.`)
 
+// hints are texts of which each match of machinePath and of registryHosts has one, in lower
+// case. Most files have none, and looking for one is much faster than matching.
+var hints = []string{
+	"/home/", "/users/", "/" + "root/", `:\users\`,
+	"proxy.golang", "sum.golang", "index.golang", "goproxy.", "registry.", "pypi.", "crates.", "debian.", "ubuntu.", "artifactory", "jfrog",
+}
+
 // checkText looks for what holds on one machine only.
 func checkText(name string, data []byte) []Problem {
+	lower := bytes.ToLower(data)
+	if !slices.ContainsFunc(hints, func(hint string) bool { return bytes.Contains(lower, []byte(hint)) }) {
+		return nil
+	}
 	var problems []Problem
 	n := 0
 	for line := range bytes.Lines(data) {

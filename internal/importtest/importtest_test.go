@@ -144,3 +144,17 @@ func TestCheckWantsARoot(t *testing.T) {
 		t.Errorf("without a go.mod: %v", err)
 	}
 }
+
+// checkText first looks for hints: each path and each host needs one.
+func TestEachPathAndHostOfOneMachineIsFound(t *testing.T) {
+	for _, text := range []string{
+		"/" + "home/me", "/" + "Users/me", "/" + "root/x", `C:\` + `Users\me`,
+		"proxy.golang" + ".org", "SUM.golang" + ".org", "index.golang" + ".org", "goproxy" + ".io", "registry.npmjs" + ".org", "registry.yarnpkg" + ".com",
+		"pypi" + ".org", "Crates" + ".io", "deb.debian" + ".org", "security.debian" + ".org", "archive.ubuntu" + ".com", "security.ubuntu" + ".com",
+		"acme.jf" + "rog.io", "acme.artif" + "actory.io", "artifactory" + ".acme.com",
+	} {
+		if problems := checkText("x.sh", []byte("a\nb "+text+" c\n")); len(problems) != 1 || problems[0].Line != 2 {
+			t.Errorf("%s: %v", text, problems)
+		}
+	}
+}

@@ -197,14 +197,19 @@ var worstSeeds = map[string][]uint64{
 	"thousand-hosts":    {5, 13},
 }
 
-// seedsOf are the seeds that are run: all in the long run, else the worst ones,
-// or one of them in a short run and of a slow scenario.
+// seedsOf are the seeds that are run: 20 in the long run, else the worst ones, or one of them in a
+// short run. Of a slow scenario, the long run has the worst ones and some others, and a run that is not long has one.
 func seedsOf(sc *scenario.Scenario, worst []uint64) []uint64 {
+	isSlow := slices.Contains(slow, sc.Name)
 	switch {
-	case testing.Short() || !testrun.Long() && slices.Contains(slow, sc.Name):
+	case testing.Short() || !testrun.Long() && isSlow:
 		return worst[:1]
 	case !testrun.Long():
 		return worst
+	case isSlow:
+		some := slices.Concat(worst, []uint64{1, 3, 4})
+		slices.Sort(some)
+		return slices.Compact(some)
 	}
 	all := make([]uint64, 20)
 	for i := range all {
