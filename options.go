@@ -182,7 +182,8 @@ func WithHealth(config health.Config) Option {
 // WithParent makes this cluster part of a larger one: keys whose rule says
 // `parent: true` share what parent leases to them. The parent knows this cluster
 // as name, which all its nodes must have in common and no other cluster may
-// have. A claims.Claimant is a parent, and so is a client of its edge.
+// have. A claims.Claimant is a parent, and so is a client of its edge. Without WithParent,
+// these keys have nothing but their rules' fallbacks.
 func WithParent(name string, parent parent.Claiming) Option {
 	return func(o *options) {
 		if name == "" || parent == nil {
@@ -192,7 +193,7 @@ func WithParent(name string, parent parent.Claiming) Option {
 	}
 }
 
-// WithAlgorithm lets rules name a weighing of the service's own: by its name, which
+// WithAlgorithm lets rules name a weighting of the service's own: by its name, which
 // stands for the pool account, or beside another account, as in
 // `algorithm: {account: average, weigh: mine}`. All hosts of a cluster must have it.
 func WithAlgorithm(name string, weigh algorithm.Weigh) Option {

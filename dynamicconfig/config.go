@@ -24,8 +24,9 @@ type Config struct {
 
 	// Defaults are for the fields that rules leave zero: Algorithm or
 	// Migration, Parameters, Fallback, SafeCapacity, Lease, IdleAfter,
-	// MaxKeys, Private, and those from Refresh on but MaxCost. The other fields must be zero. A
-	// rule cannot choose what is zero (FallbackEven, no Overcommit, Priority
+	// MaxKeys, Private, Refresh, Learning, Recalculate, Overcommit, Priority,
+	// Priorities, OneBand, Parent, MaxWait, MaxDebt, Enforce and AskTimeout. The
+	// other fields must be zero. A rule cannot choose what is zero (FallbackEven, no Overcommit, Priority
 	// 0, no Parent) where Defaults has something else.
 	Defaults Rule
 

@@ -51,9 +51,9 @@ func (p *Property[T]) Name() string { return p.name }
 func (p *Property[T]) Get() T { return *p.value.Load() }
 
 // Duration follows a value like 500ms or 2d, or, made in code, a
-// time.Duration. Where there is no such name, it is byDefault; where it has
-// another type when Duration is called, too, and live.LastError says so.
-// From then on a snapshot in which it has another type is refused.
+// time.Duration. It is byDefault if there is no such name. It is also byDefault if the value has
+// another type when Duration is called, and live.LastError says so then. From
+// then on, a snapshot in which it has another type is refused.
 func Duration(live *Live, name string, byDefault time.Duration) *Property[time.Duration] {
 	return newProperty(live, name, byDefault, func(v any) (time.Duration, error) {
 		switch v := v.(type) {

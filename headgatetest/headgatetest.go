@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package headgatetest helps to test services that use headgate: with limiters
-// that always say the same, and with a Group or a Node that opens no socket.
+// that always give the same answer, and with a Group or a Node that opens no socket.
 //
 //	func TestRefusedCallersGet429(t *testing.T) {
 //		server := newServer(headgatetest.RefuseAll()) // takes a *limiter.Limiter
@@ -41,7 +41,8 @@ type TB interface {
 func AllowAll() *limiter.Limiter { return Fixed(stage.Verdict{Left: math.Inf(1)}) }
 
 // RefuseAll returns a Limiter that refuses every event because of its limit, and
-// asks the caller to come back after a second.
+// asks the caller to come back after a second. Wait fails at once, with
+// context.DeadlineExceeded if its context has a deadline, or else limiter.ErrTooLong.
 func RefuseAll() *limiter.Limiter {
 	v := stage.Because(stage.Limited)
 	v.RetryAfter = time.Second

@@ -47,8 +47,13 @@ func TestRefuseAllRefusesEverything(t *testing.T) {
 	if err := l.Wait(t.Context()); !errors.Is(err, limiter.ErrTooLong) {
 		t.Errorf("Wait: %v", err)
 	}
-	if _, err := l.Acquire(t.Context(), 1); err == nil {
-		t.Error("a slot is free")
+	if _, err := l.Acquire(t.Context(), 1); !errors.Is(err, limiter.ErrTooLong) {
+		t.Errorf("Acquire: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if err := l.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		t.Errorf("Wait with a deadline: %v", err)
 	}
 }
 

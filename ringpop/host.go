@@ -22,7 +22,7 @@ type Host struct {
 	Identity string
 
 	// Labels say more about the host, such as "zone=a,version=2". They do not
-	// move keys: weighings look at them. "" means none.
+	// move keys: weightings look at them. "" means none.
 	Labels string
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command weighting shows two weighings of a service's own. It prints how each
+// Command weighting shows two weightings of a service's own. It prints how each
 // divides a limit; its test has real nodes divide one. A service passes them to its
 // nodes, and its rules name them:
 //

@@ -75,7 +75,7 @@ type Config struct {
 	// default RoleDecider.
 	Role string
 
-	// Zone is where this daemon is, for weighings that look at the label "zone", with
+	// Zone is where this daemon is, for weightings that look at the label "zone", with
 	// Gossip.
 	Zone string
 

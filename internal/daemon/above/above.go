@@ -91,7 +91,7 @@ func (c Config) Check(limits *dynamicconfig.Snapshot, log *slog.Logger) {
 	}
 	switch {
 	case first != "" && len(c.Addresses) == 0:
-		log.Warn("a rule says `parent: true`, but there is no parent: its keys have nothing but their safe capacity; say where the cluster above is, or take it away",
+		log.Warn("a rule says `parent: true`, but there is no parent: its keys have nothing but their fallback; say where the cluster above is, or take it away",
 			"rule", first)
 	case first == "" && len(c.Addresses) > 0:
 		log.Warn("no rule says `parent: true`: the cluster above is never asked", "parent", strings.Join(c.Addresses, ","))

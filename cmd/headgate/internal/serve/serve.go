@@ -128,7 +128,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 	flags.StringVar(&c.Gossip.Advertise, "gossip-advertise", "", "where others gossip with this decider (default --gossip-address)")
 	flags.StringVar(&c.Gossip.KeyFile, "gossip-keys", "", "`file` with keys in base64, one a line, the primary first, followed as it changes (default no encryption)")
 	flags.StringVar(&c.Role, "role", daemon.RoleDecider, "decider, or edge for a daemon that owns no keys; edge needs --seeds")
-	flags.StringVar(&c.Zone, "zone", "", "where this decider is, for weighings by the label zone; needs --seeds")
+	flags.StringVar(&c.Zone, "zone", "", "where this decider is, for weightings by the label zone; needs --seeds")
 	flags.StringSliceVar(&c.Parent, "parent", nil, "edges of the cluster above, separated by commas (default none)")
 	flags.StringVar(&c.ParentProtocol, "parent-protocol", above.Headgate, "how to ask the cluster above: headgate, or doorman for original servers")
 	flags.StringVar(&c.Cluster, "cluster", "", "this cluster's name, the same on all its deciders (required with --parent; default headgate with --seeds)")
