@@ -68,8 +68,12 @@ func printDryRun(out io.Writer, d *lasthour.DryRun, now time.Time) error {
 			hosts = max(hosts, k.Hosts)
 		}
 	}
-	fmt.Fprintf(out, "would have rejected %s of the last %v, where %s were rejected: more of %d of the %s, at up to %s\n\n",
-		printable.Part(d.Would, d.Offered), back, printable.Part(d.Rejected, d.Offered), hit, printable.Count(len(d.Keys)+d.More, "key that it changes", "keys that it changes"), printable.Count(hosts, "host", "hosts"))
+	fmt.Fprintf(out, "%s of what was asked for in the last %v was rejected, and %s would have been\n", printable.Part(d.Rejected, d.Offered), back, printable.Part(d.Would, d.Offered))
+	more := "no key that it changes"
+	if hit > 0 {
+		more = fmt.Sprintf("%d of the %s, at up to %s,", hit, printable.Count(len(d.Keys)+d.More, "key that it changes", "keys that it changes"), printable.Count(hosts, "host", "hosts"))
+	}
+	fmt.Fprintf(out, "%s would have been rejected more\n\n", more)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tRULE\tHOSTS\tOFFERED\tREJECTED\tWOULD BE")
 	for i, k := range d.Keys {

@@ -41,3 +41,19 @@ func TestDryRunSaysThatItLooksOnlyAtLimits(t *testing.T) {
 		t.Errorf("%v, %s", err, out.String())
 	}
 }
+
+// The summary says how many keys a change would harm, also when it would harm none.
+func TestDryRunSaysWhichKeysWouldBeRejectedMore(t *testing.T) {
+	now := time.Now()
+	for would, want := range map[float64]string{
+		10: "10.0% of what was asked for in the last 1m0s was rejected, and 10.0% would have been\nno key that it changes would have been rejected more\n",
+		30: "10.0% of what was asked for in the last 1m0s was rejected, and 30.0% would have been\n1 of the 1 key that it changes, at up to 3 hosts, would have been rejected more\n",
+	} {
+		d := lasthour.DryRun{Since: now.Add(-time.Minute), Offered: 100, Rejected: 10, Would: would, Keys: []lasthour.DryKey{{Key: "k", Hosts: 3}}}
+		d.Keys[0].Offered, d.Keys[0].Rejected, d.Keys[0].Would = 100, 10, would
+		var out bytes.Buffer
+		if err := printDryRun(&out, &d, now); err != nil || !strings.HasPrefix(out.String(), want) {
+			t.Errorf("%v, %q, want %q", err, out.String(), want)
+		}
+	}
+}
