@@ -287,13 +287,6 @@ func TestAbsurdUsageIsRefusedWhole(t *testing.T) {
 	}
 }
 
-func TestAnUnknownAlgorithmIsToldWhichThereAre(t *testing.T) {
-	err := weighted(t, cadence).Step(0, "a", reportOf("elastik", 1, 0, time.Second, "k"), new(usage.Grants))
-	if !errors.Is(err, algorithm.ErrUnknown) || !strings.Contains(err.Error(), "request-weighted") || !strings.Contains(err.Error(), `"a"`) {
-		t.Errorf("the error is %v", err)
-	}
-}
-
 func TestNewRefusesPropertiesThatItCannotKeep(t *testing.T) {
 	_, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{
 		UpdateInterval: 100 * time.Millisecond,

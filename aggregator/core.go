@@ -34,7 +34,7 @@ type Core struct {
 
 // Step takes in what host used, at now, and fills grants in the order of
 // usage. A key that cannot be decided (no rule, no room, an algorithm that
-// fails) gets no grant, and costs the others nothing. Usage that makes no
+// fails or is not known) gets no grant, and costs the others nothing. Usage that makes no
 // sense is refused whole, with an error. Time is counted from any fixed point
 // and does not go backwards.
 func (c *Core) Step(now time.Duration, host string, report *usage.Report, grants *usage.Grants) error {
@@ -42,15 +42,19 @@ func (c *Core) Step(now time.Duration, host string, report *usage.Report, grants
 		c.metrics.refused.Inc(1)
 		return fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
-	return c.step(now, host, report, grants)
+	c.step(now, host, report, grants)
+	return nil
 }
 
-// step is Step for a report that is checked.
-func (c *Core) step(now time.Duration, host string, report *usage.Report, grants *usage.Grants) error {
+// step is Step for a report that is checked. A host of another release, or with other
+// weighers, may name an algorithm that this owner does not have. What it uses counts, as that
+// of a host whose rules name another algorithm than the owner's, and it gets no grants.
+func (c *Core) step(now time.Duration, host string, report *usage.Report, grants *usage.Grants) {
 	alg, err := c.registry.Lookup(report.Algorithm)
+	name := c.registry.Canonical(report.Algorithm)
 	if err != nil {
-		c.metrics.refused.Inc(1)
-		return fmt.Errorf("aggregator: update from %q: %w", host, err)
+		c.refuse(now, host, "report", fmt.Errorf("%w; what the host uses counts, and it gets no grants", err))
+		name = noAlgorithm
 	}
 	resize(grants, report.Len(), alg.Account == algorithm.AccountPool)
 	grants.Floor = floorOf(&alg)
@@ -63,15 +67,17 @@ func (c *Core) step(now time.Duration, host string, report *usage.Report, grants
 
 	u.core, u.settings = c, s
 	u.usage, u.host, u.grants = report, id, grants
-	u.algorithm = c.registry.Canonical(report.Algorithm)
+	u.algorithm = name
 	if u.side = (rules.Side{}); grants.Floor == usage.FloorEven && s.Side.Missing > 0 {
 		u.side, grants.Floor = s.Side, usage.FloorNone
 	}
 	c.keys.Table.Visit(now, u.algorithm, report.Keys, id*7, &u.order, u)
 	c.metrics.updates.Inc(1)
 	c.metrics.updatedKeys.Inc(int64(report.Len()))
-	return nil
 }
+
+// noAlgorithm is the name that no rule has, whatever hosts send: shards keep a map for each name.
+const noAlgorithm = ""
 
 // Moved says that keys may have moved between owners at now: keys that are new
 // here from now on may have leases out that this owner does not know of.

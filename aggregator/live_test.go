@@ -3,10 +3,13 @@
 package aggregator
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -344,6 +347,43 @@ func TestOneKeyIsLimitedOnceUnderManyNames(t *testing.T) {
 
 // A rule changes from one algorithm to another, and its hosts hear of it one after
 // another.
+// Hosts whose rules name another algorithm, or one that the owner does not have, as hosts of the
+// next release may, go on with their fallbacks. The owner leaves them that much.
+func TestWhatHostsUseUnderAnotherNameIsNotForOthers(t *testing.T) {
+	for name, other := range map[string]string{"elastic": "fair-share", "request-weighted": "fair-share", "auto": "fair-share", "fair-share": "elastic"} {
+		for _, named := range []string{other, "pool/mine"} {
+			var log bytes.Buffer
+			a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(name)), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := newCrowd(a, 100, 90)
+			c.names[0] = name
+			for i := range 40 {
+				for _, host := range []string{"other1", "other2"} {
+					if g := step(t, a, c.now, host, reportOf(named, 99, 171, 3*s, "k")); g.Lease[0] != 0 {
+						t.Fatalf("%s: a grant of %+v", name, g)
+					}
+				}
+				if c.round(t, 3*s); i > 10 && c.sum() > 0.4 {
+					t.Errorf("the rule names %s: beside two hosts that name %s and use a third each, one has %.2f", name, named, c.sum())
+					break
+				}
+			}
+			for sh := range a.keys.Table.All {
+				for b := range sh.Maps {
+					if b.Algorithm() == "pool/mine" {
+						t.Error("a name that hosts choose is kept")
+					}
+				}
+			}
+			if said := log.String(); named == "pool/mine" && (strings.Count(said, "\n") > 20 || !strings.Contains(said, "no weigher") || !strings.Contains(said, "request-weighted")) {
+				t.Errorf("the log says\n%s", said)
+			}
+		}
+	}
+}
+
 func TestARolloutToAnotherAlgorithmLendsNothingTwice(t *testing.T) {
 	names := []string{"elastic", "request-weighted", "auto", "fair-share"}
 	for _, from := range names {

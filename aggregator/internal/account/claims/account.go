@@ -64,8 +64,10 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	switch {
 	case (r.Elsewhere || r.Waits) && r.Has > 0: // it is not answered, and goes on with what it has
 		claim.Keep = true
-	case r.Elsewhere:
+	case r.Elsewhere && (a.rule.InFlight || r.Rates.Allowed == 0):
 		claim.Bands = nil
+	case r.Elsewhere: // what its fallback lets through is not for others
+		a.band[0].Wants = min(r.Rates.Allowed, r.Wants)
 	}
 	if i := a.rows.Find(host); claim.Keep && i != rowset.None {
 		a.become(a.rows.At(i), claim.Has)
