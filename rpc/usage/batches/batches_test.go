@@ -287,9 +287,22 @@ func TestWhatIsRememberedIsCounted(t *testing.T) {
 	if undo := Opposites(rows, took); len(undo) != 1 || cap(undo) != 1 || undo[0].Tokens != -1 {
 		t.Errorf("undone by %+v, with room for %d", undo, cap(undo))
 	}
-	// Batches that are withdrawn before they come count too.
+	// Batches count with the rows that would undo them.
+	for i := range rows {
+		rows[i].Tokens = float64(1 + i%2)
+	}
 	b := &counting{t: t}
 	before := heap()
+	for batch := range uint64(20) {
+		b.send(0, &usage.Takes{Caller: 1, Batch: batch, Rows: rows})
+	}
+	if kept := heap() - before; kept > 2*b.checkBytes(t) {
+		t.Errorf("of batches that took %d KiB are kept, and %d KiB counted", kept>>10, b.bytes>>10)
+	}
+	runtime.KeepAlive(b)
+	// Batches that are withdrawn before they come count too.
+	b = &counting{t: t}
+	before = heap()
 	for caller := range uint64(500) {
 		for batch := range uint64(2) {
 			takes := &usage.Takes{Caller: caller + 1, Batch: 1000 + batch}
