@@ -370,6 +370,13 @@ func TestWhatHostsUseUnderAnotherNameIsNotForOthers(t *testing.T) {
 					break
 				}
 			}
+			for _, k := range a.Look(c.now, "k") {
+				for _, host := range k.Hosts { // what a host is not told of is not granted
+					if host.Name != "host0" && k.Pooled && (host.Weight != 0 || host.Lent != 0) {
+						t.Errorf("the rule names %s: a host that names %s holds %+v", name, named, host)
+					}
+				}
+			}
 			for sh := range a.keys.Table.All {
 				for b := range sh.Maps {
 					if b.Algorithm() == "pool/mine" {
