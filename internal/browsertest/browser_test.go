@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -73,8 +74,8 @@ func open(t *testing.T, browser context.Context) *tab {
 		case *runtime.EventExceptionThrown:
 			b.problems = append(b.problems, fmt.Sprintf("%+v", e.ExceptionDetails))
 		case *runtime.EventConsoleAPICalled:
-			if e.Type == "error" || e.Type == "warning" {
-				b.problems = append(b.problems, fmt.Sprint(e.Args))
+			if said := console(e); (e.Type == "error" || e.Type == "warning") && !aborted.MatchString(said) {
+				b.problems = append(b.problems, said)
 			}
 		case *log.EventEntryAdded: // of the network, and of the Content-Security-Policy
 			if e.Entry.Level == "error" {
@@ -87,6 +88,23 @@ func open(t *testing.T, browser context.Context) *tab {
 	}
 	b.do(b.size(1280, 900), b.dark(false))
 	return b
+}
+
+// aborted is what htmx says when a request ends because another takes its place, or because the
+// page is left. It says the first for each request that has no answer, beside the reason.
+var aborted = regexp.MustCompile(`^htmx:(afterRequest|sendAbort)\b`)
+
+// console is what the page wrote to its console.
+func console(e *runtime.EventConsoleAPICalled) string {
+	var said []string
+	for _, arg := range e.Args {
+		text := arg.Description // of an object
+		if json.Unmarshal(arg.Value, &text) != nil && len(arg.Value) > 0 {
+			text = string(arg.Value)
+		}
+		said = append(said, text)
+	}
+	return strings.Join(said, " ")
 }
 
 // step is what a tab is told to do.

@@ -97,7 +97,9 @@ func TestAnOperatorsDay(t *testing.T) {
 
 	// A migration: a step further.
 	moving := strings.Replace(limits, "limit: 300/s", "limit: 300/s, migrate: {from: even, to: auto, mode: old}", 1)
-	ada.do(chromedp.Navigate(at("/limits")), chromedp.WaitVisible("#text"), set("#text", moving), chromedp.SendKeys("#message", "to auto"), press("#review"))
+	ada.do(chromedp.Navigate(at("/limits")), chromedp.WaitVisible("#text"), ada.slow(700*time.Millisecond), set("#text", moving))
+	ada.until(`document.querySelector("#edit.htmx-request")`) // the check, whose place the review takes
+	ada.do(press("#review"), ada.slow(0), chromedp.SendKeys("#message", "to auto"))
 	ada.says("This will change")
 	ada.do(press("#apply"))
 	ada.says("Version 5 is stored")
