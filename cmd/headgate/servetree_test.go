@@ -140,6 +140,8 @@ func (c *treeCluster) list(t *testing.T, but *treeNode) {
 type holder interface {
 	// held is what it may use at now, by its own lease.
 	held(now time.Time) float64
+	// left is how long its lease lasts from now on.
+	left(now time.Time) time.Duration
 	want(float64)
 }
 
@@ -150,9 +152,10 @@ type doormanClient struct {
 	priority int64
 	server   doormanpb.CapacityClient
 
-	mu    sync.Mutex // protects following fields
-	wants float64
-	lease *doormanpb.Lease
+	mu      sync.Mutex // protects following fields
+	wants   float64
+	lease   *doormanpb.Lease
+	slowest time.Duration // of the answers so far
 }
 
 // askEvery is how often clients of the test ask: more often than they must, so
@@ -170,10 +173,22 @@ func (c *doormanClient) held(now time.Time) float64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	if c.lease == nil || !now.Before(time.Unix(c.lease.GetExpiryTime(), 0)) {
+	if c.leftLocked(now) <= 0 {
 		return 0
 	}
 	return c.lease.GetCapacity()
+}
+
+func (c *doormanClient) left(now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	return c.leftLocked(now)
+}
+
+// leftLocked is left, with mu held.
+func (c *doormanClient) leftLocked(now time.Time) time.Duration {
+	return time.Unix(c.lease.GetExpiryTime(), 0).Sub(now)
 }
 
 // ask asks once. What does not answer leaves c with what it has.
@@ -185,6 +200,7 @@ func (c *doormanClient) ask(ctx context.Context) {
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
+	asked := time.Now()
 	response, err := c.server.GetCapacity(ctx, request)
 	if err != nil || len(response.GetResponse()) != 1 {
 		return
@@ -192,6 +208,7 @@ func (c *doormanClient) ask(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
+	c.slowest = max(c.slowest, time.Since(asked))
 	c.lease = response.GetResponse()[0].GetGets()
 }
 
@@ -225,6 +242,8 @@ func (g *goClient) held(time.Time) float64 {
 	}
 	return s.Weight * g.limit
 }
+
+func (g *goClient) left(time.Time) time.Duration { return share(g.client, g.key).Lease }
 
 // crowd is all holders of a test, which run until it ends.
 type crowd struct {
@@ -286,6 +305,24 @@ func (c *crowd) sum(key string) (sum float64) {
 	return sum
 }
 
+// late reports whether a decider took as long for an answer as clients wait between two: the
+// processes had to wait for a processor, since an answer needs no other process.
+func (c *crowd) late() bool {
+	for _, all := range c.keys {
+		for _, h := range all {
+			if d, ok := h.(*doormanClient); ok {
+				d.mu.Lock()
+				late := d.slowest >= askEvery
+				d.mu.Unlock()
+				if late {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
 // ledger is what was held of one key over time, beside its capacity.
 type ledger struct {
 	capacity       float64
@@ -324,6 +361,9 @@ func (l *ledger) String() string {
 		100*l.held/l.capacity/l.last.Sub(l.begun).Seconds(), 100*l.least/l.capacity, 100*l.most/l.capacity, 100*l.over(), l.longest.Round(time.Millisecond))
 }
 
+// lookEvery is how often an account looks at what is held.
+const lookEvery = 20 * time.Millisecond
+
 // account keeps a ledger of each key, of the capacity, until the func that it
 // returns is called.
 func (c *crowd) account(capacity float64) (end func() map[string]*ledger) {
@@ -334,7 +374,7 @@ func (c *crowd) account(capacity float64) (end func() map[string]*ledger) {
 	stop, stopped := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
-		tick := time.NewTicker(20 * time.Millisecond)
+		tick := time.NewTicker(lookEvery)
 		defer tick.Stop()
 		for {
 			select {
@@ -343,8 +383,12 @@ func (c *crowd) account(capacity float64) (end func() map[string]*ledger) {
 				return
 			}
 			for key, l := range ledgers {
+				began := time.Now()
 				sum := c.sum(key)
-				l.note(time.Now(), time.Unix(0, c.mishap.Load()), sum)
+				now := time.Now()
+				if now.Sub(began) < lookEvery { // else holders were asked at times too far apart to be one sum
+					l.note(now, time.Unix(0, c.mishap.Load()), sum)
+				}
 			}
 		}
 	}()

@@ -55,7 +55,7 @@ type listing struct {
 	*Members
 
 	update func(hosts []ringpop.Host)
-	last   []byte
+	last   []byte // of the last good list; nil: there was none
 	within bool   // self has been listed
 	broken string // the last error
 	logged bool   // it was logged
@@ -78,7 +78,11 @@ func (l *listing) look() (again bool) {
 		}
 		if !l.logged {
 			l.logged = true
-			l.Log.Error("members cannot be used, the last good list stays", "error", err)
+			message := "members cannot be used, the last good list stays"
+			if l.last == nil {
+				message = "members cannot be used, and this decider waits for its first list"
+			}
+			l.Log.Error(message, "error", err)
 		}
 		return false
 	}

@@ -63,14 +63,14 @@ func TestTheFileOfMembersIsFollowed(t *testing.T) {
 		}()
 		time.Sleep(lookEvery)
 		synctest.Wait()
-		if told, logged := seen.take(), log.take(); told != "" || strings.Count(logged, "lists no host") != 1 {
+		if told, logged := seen.take(), log.take(); told != "" || strings.Count(logged, "lists no host") != 1 || !strings.Contains(logged, "waits for its first list") {
 			t.Errorf("an empty file: told %s, logged %s", told, logged)
 		}
 		for _, step := range []struct{ text, want, said string }{
-			{"b:1\n", "", "does not list this decider, a:1"},
+			{"b:1\n", "", `waits for its first list" error="members: ` + path + ` does not list this decider, a:1`},
 			{"\ufeffa:1\nb:1 # the second\n\n", "a:1,b:1", ""},
 			{"a:1\nb:1 # another comment\n", "a:1,b:1", ""},
-			{"a:1\nb\n", "", "members.txt:2"},
+			{"a:1\nb\n", "", `the last good list stays" error="members: ` + path + ":2"},
 			{"a:1\na:1\n", "", "more than once"},
 			{"", "", "lists no host"},
 			{strings.Repeat("#", maxSize+1), "", "more than"},
