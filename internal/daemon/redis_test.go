@@ -118,7 +118,6 @@ func TestWhatBecomesOfKeysWhenRedisDies(t *testing.T) {
 		t.Errorf("with Redis: %+v", got)
 	}
 	server.Stop() // the worst: connections stay, and nothing answers
-	began := time.Now()
 	for range 20 {
 		if status, text := post(t, client, `{"key": "k:b"}`); status != 503 || !strings.Contains(text, `"failed"`) {
 			t.Errorf("closed: %d %s", status, text)
@@ -126,11 +125,6 @@ func TestWhatBecomesOfKeysWhenRedisDies(t *testing.T) {
 		if !granted("open:b") {
 			t.Error("open: refused")
 		}
-	}
-	// The first five wait for 200 ms each, and then one in each second. If all
-	// did, that would take 8 s.
-	if took := time.Since(began); took > 6*time.Second {
-		t.Errorf("forty decisions took %v", took)
 	}
 	if text := log.String(); !strings.Contains(text, "redis does not answer") || !strings.Contains(text, "its keys fall back") {
 		t.Errorf("logged %s", text)

@@ -215,16 +215,20 @@ func TestARedisThatHangsIsNotAskedForLong(t *testing.T) {
 	left := take(t, b, "k", rule, 0).Left
 	server.Stop()
 	asked := fails(t, b, rule)
-	began := time.Now()
-	paused := 0
-	for ; time.Since(began) < 100*time.Millisecond; paused++ {
-		if _, err := b.Do(t.Context(), stage.Operation{Key: "k", Rule: rule, N: 1}); err == nil {
+	began, paused := time.Now(), 0
+	for range 1000 {
+		_, err := b.Do(t.Context(), stage.Operation{Key: "k", Rule: rule, N: 1})
+		if err == nil {
 			t.Fatal("it answers")
 		}
+		if errors.Is(err, ErrPaused) {
+			paused++
+		}
 	}
-	if paused < 1000 {
-		t.Errorf("%d decisions in 100 ms while it is paused", paused)
+	if probes := 1 + int(time.Since(began)/b.config.Pause); paused < 1000-probes {
+		t.Errorf("%d of 1000 decisions asked nobody while it is paused, in %v", paused, time.Since(began))
 	}
+	asked += 1000 - paused
 	server.Continue()
 	until(t, "an answer after it goes on", func() bool {
 		_, err := b.Do(t.Context(), stage.Operation{Key: "k", Rule: rule, N: 0})

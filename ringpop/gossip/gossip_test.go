@@ -127,14 +127,10 @@ func TestHostsFindEachOtherLeaveAndDie(t *testing.T) {
 		t.Errorf("what a says of itself arrives as %+v", h)
 	}
 
-	began := time.Now()
 	if err := c.Leave(); err != nil {
 		t.Error(err)
 	}
 	see("one leaves", "a b", all...) // on its own ring too
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("it took %v", took)
-	}
 	for _, s := range a.Standings() {
 		if s.Host.Address == "c:1" && s.State != ringpop.Left {
 			t.Errorf("a says of c: %+v", s)
