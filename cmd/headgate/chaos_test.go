@@ -206,7 +206,7 @@ func (c *memberCluster) die(t *testing.T, victim int, killed bool) death {
 	for _, d := range others {
 		eventually(t, "the owner answers", func() bool { return decided(t.Context(), d, probed) })
 	}
-	began := time.Now()
+	began, waited := time.Now(), waits()
 	before := []int{l.taken(limited[0]), l.taken(limited[1])}
 	if killed {
 		v.kill()
@@ -220,9 +220,14 @@ func (c *memberCluster) die(t *testing.T, victim int, killed bool) death {
 	drive(nil, nil, 1, 3*time.Second) // while the load runs
 	for i, key := range limited {
 		after := l.taken(key)
-		over := float64(after-before[i]) - chaosLimit*time.Since(began).Seconds()
+		took := time.Since(began).Seconds()
+		over := float64(after-before[i]) - chaosLimit*took
 		// A change of owner gives one burst at most, never a second one.
-		if d.over = max(d.over, over); over > chaosBurst {
+		most := float64(chaosBurst)
+		if !*strict && waited.starved() { // edges whose owners answer late use the fallback, which is the limit once more
+			most += chaosLimit*took + chaosBurst
+		}
+		if d.over = max(d.over, over); over > most {
 			t.Errorf("kill -9: %v: %s: %.0f tokens more than the limit, the burst is %d", killed, key, over, chaosBurst)
 		}
 	}
@@ -233,7 +238,7 @@ func (c *memberCluster) die(t *testing.T, victim int, killed bool) death {
 	case killed && *strict:
 		mayFail = 2 * time.Second
 	case killed: // a busy machine notices later
-		mayFail = 15 * time.Second
+		mayFail = max(15*time.Second, d.took+time.Second)
 	}
 	for _, f := range l.failed {
 		if f.at.Sub(began) > mayFail {
@@ -291,7 +296,7 @@ func rollingRestart(t *testing.T, first func(*exec.Cmd) error) {
 	for _, key := range keys {
 		eventually(t, "the burst is spent", func() bool { return l.taken(key) > 3*chaosBurst })
 	}
-	before, began := make(map[string]int), time.Now()
+	before, began, waited := make(map[string]int), time.Now(), waits()
 	for _, key := range keys {
 		before[key] = l.taken(key)
 	}
@@ -309,12 +314,16 @@ func rollingRestart(t *testing.T, first func(*exec.Cmd) error) {
 		after[key] = l.taken(key)
 	}
 	elapsed := time.Since(began)
+	limits := 1.05 // of what is admitted
+	if !*strict && waited.starved() {
+		limits = 2 // as in die
+	}
 	used, of := make(map[string]float64), make(map[string]float64) // by group of keys
 	for _, key := range keys {
 		n, allowed := after[key]-before[key], chaosLimit*elapsed.Seconds()
 		used[key[:1]] += float64(n)
 		of[key[:1]] += allowed
-		if float64(n) > 1.05*allowed+chaosBurst {
+		if float64(n) > limits*allowed+chaosBurst {
 			t.Errorf("%s: %d admitted in %v, where the limit admits %.0f", key, n, elapsed, allowed)
 		}
 	}

@@ -258,7 +258,7 @@ func (c *memberCluster) lose(t *testing.T, victim int, fault string, gossip bool
 	}
 
 	var stop atomic.Bool
-	allowed, began := make(chan float64), time.Now()
+	allowed, began, waited := make(chan float64), time.Now(), waits()
 	go func() {
 		n := 0.
 		for !stop.Load() {
@@ -283,15 +283,16 @@ func (c *memberCluster) lose(t *testing.T, victim int, fault string, gossip bool
 	}
 	t.Logf("%s: another decides after %v", fault, time.Since(failed).Round(10*time.Millisecond))
 	for _, i := range others {
-		eventually(t, "it is missed", func() bool { return c.up(i) == 2 })
 		want := ringpop.Down
 		if fault == "end" && gossip {
 			want = ringpop.Left
 		}
-		if m := c.sees(i)[v.cluster]; m.State != want || m.Why == "" || m.Share != 0 {
-			t.Errorf("%s: %+v, want %s", fault, m, want)
-		}
-		if n := strings.Count(c.nodes[i].process.logged(), "own its keys now") - lines[i]; n != 1 {
+		eventually(t, fmt.Sprintf("after %s it is missed, and %s", fault, want), func() bool {
+			m := c.sees(i)[v.cluster]
+			return c.up(i) == 2 && m.State == want && m.Why != "" && m.Share == 0
+		})
+		n := strings.Count(c.nodes[i].process.logged(), "own its keys now") - lines[i]
+		if n == 0 || n > 1 && !waited.starved() { // a survivor that waits is missed too, for a while
 			t.Errorf("%s: %d lines in a survivor's log, want one", fault, n)
 		}
 	}
@@ -315,6 +316,9 @@ func (c *memberCluster) lose(t *testing.T, victim int, fault string, gossip bool
 	n, took := <-allowed, time.Since(began).Seconds()
 	// The bucket was full at first, and may be so once more for each change of owner.
 	most := 1.05*memberLimit*took + 3*memberBurst
+	if waited.starved() { // programs that are late use grants that others have, too, or the fallback
+		most += memberLimit*took + memberBurst
+	}
 	t.Logf("%s: %.0f allowed in %.1f s, %.2f of the limit; the bound is %.0f", fault, n, took, n/took/memberLimit, most)
 	if n > most {
 		t.Errorf("%s: %.0f allowed, want at most %.0f", fault, n, most)

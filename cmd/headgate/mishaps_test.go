@@ -86,10 +86,10 @@ type bound struct {
 
 // moving is the bound while capacity moves between the parts of a tree: what a
 // cluster lost is another's at once, and its clients hear of it when they ask
-// again, or when their leases end. The average is that of docs/accuracy.md. On a
-// machine that lets them wait, more moves, and it is heard of later.
-func (w *tree) moving() bound {
-	if w.crowd.late() {
+// again, or when their leases end. The average is that of docs/accuracy.md. Where
+// processes have waited for a processor since before, more moves, and is heard of later.
+func (w *tree) moving(before waiting) bound {
+	if before.starved() {
 		return bound{over: 0.1, most: 1, longest: w.lease}
 	}
 	return bound{over: 0.02, most: 0.25, longest: w.lease}
@@ -101,13 +101,13 @@ func (w *tree) moving() bound {
 func (w *tree) keeps(when string, mishap func()) {
 	w.t.Helper()
 	for tries := 1; ; tries++ {
-		end := w.crowd.account(treeCapacity)
+		before, end := waits(), w.crowd.account(treeCapacity)
 		mishap()
 		watch(w.lease) // what was leased before has ended
 		ledgers, b := end(), bound{}
 		for _, l := range ledgers {
 			if l.least < 0.99*treeCapacity {
-				b = w.moving()
+				b = w.moving(before)
 			}
 		}
 		w.judge(when, ledgers, b)
@@ -208,7 +208,7 @@ func TestMishapsInATreeOfProcesses(t *testing.T) {
 	t.Logf("-seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	w := newTree(t, 3*time.Second)
-	end := w.crowd.account(treeCapacity)
+	before, end := waits(), w.crowd.account(treeCapacity)
 	for i := range mishaps {
 		if i%4 == 3 { // the others before have no end of their own
 			watch(w.lease)
@@ -243,6 +243,6 @@ func TestMishapsInATreeOfProcesses(t *testing.T) {
 		watch(time.Duration(random.Int64N(int64(time.Second))))
 	}
 	watch(w.lease)
-	w.judge("mishaps", end(), w.moving())
+	w.judge("mishaps", end(), w.moving(before))
 	w.settled("in the end")
 }

@@ -75,15 +75,15 @@ func TestAnotherDeciderTakesOverInSeconds(t *testing.T) {
 		return a.held(time.Now()) == 70
 	})
 	victim.kill()
-	died, before := time.Now(), a.lease.GetExpiryTime()
+	died, before, ends := time.Now(), waits(), a.lease.GetExpiryTime()
 	deciders.list(t, victim)
 	eventually(t, "another decider extends its lease", func() bool {
 		a.ask(t.Context())
-		return a.lease.GetExpiryTime() > before && a.held(time.Now()) == 70
+		return a.lease.GetExpiryTime() > ends && a.held(time.Now()) == 70
 	})
 	took := time.Since(died)
 	t.Logf("the key's lease was extended %v after its owner's death", took.Round(time.Millisecond))
-	if took > 10*time.Second {
+	if took > 10*time.Second && !before.starved() {
 		t.Errorf("failover took %v", took)
 	}
 }

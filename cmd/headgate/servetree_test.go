@@ -152,10 +152,9 @@ type doormanClient struct {
 	priority int64
 	server   doormanpb.CapacityClient
 
-	mu      sync.Mutex // protects following fields
-	wants   float64
-	lease   *doormanpb.Lease
-	slowest time.Duration // of the answers so far
+	mu    sync.Mutex // protects following fields
+	wants float64
+	lease *doormanpb.Lease
 }
 
 // askEvery is how often clients of the test ask: more often than they must, so
@@ -200,7 +199,6 @@ func (c *doormanClient) ask(ctx context.Context) {
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	asked := time.Now()
 	response, err := c.server.GetCapacity(ctx, request)
 	if err != nil || len(response.GetResponse()) != 1 {
 		return
@@ -208,7 +206,6 @@ func (c *doormanClient) ask(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	c.slowest = max(c.slowest, time.Since(asked))
 	c.lease = response.GetResponse()[0].GetGets()
 }
 
@@ -303,24 +300,6 @@ func (c *crowd) sum(key string) (sum float64) {
 		sum += h.held(now)
 	}
 	return sum
-}
-
-// late reports whether a decider took as long for an answer as clients wait between two: the
-// processes had to wait for a processor, since an answer needs no other process.
-func (c *crowd) late() bool {
-	for _, all := range c.keys {
-		for _, h := range all {
-			if d, ok := h.(*doormanClient); ok {
-				d.mu.Lock()
-				late := d.slowest >= askEvery
-				d.mu.Unlock()
-				if late {
-					return true
-				}
-			}
-		}
-	}
-	return false
 }
 
 // ledger is what was held of one key over time, beside its capacity.
