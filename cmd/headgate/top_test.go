@@ -21,7 +21,7 @@ import (
 const topRules = `
 defaults: {update_interval: 200ms, lease: 2s}
 limits:
-  - {key: "k*", limit: 5/s, algorithm: exact}
+  - {key: "k*", limit: 1/s, algorithm: exact} # less than the test asks for, on a slow machine too
   - {key: "free*", limit: 1000000/s, algorithm: exact}
   - {key: "secret:*", limit: 5/s, algorithm: exact, private: true}
 `
@@ -87,7 +87,7 @@ func TestTopOfTwoDaemons(t *testing.T) {
 		}
 		return strings.Contains(out, "evil")
 	})
-	runtest.Expect(t, "top", out, "2 of 2 hosts up", `k\x1b[2Jevil`, "5/s", c.nodes[0].cluster, c.nodes[1].cluster)
+	runtest.Expect(t, "top", out, "2 of 2 hosts up", `k\x1b[2Jevil`, "1/s", c.nodes[0].cluster, c.nodes[1].cluster)
 	if strings.Contains(out, "\x1b") || strings.Contains(out, "free") || strings.Contains(out, "alice") {
 		t.Errorf("top --once prints %q", out)
 	}
