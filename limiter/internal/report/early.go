@@ -202,7 +202,7 @@ func (e *early) activateLocked(now stage.Instant, s *Subject) {
 	if e.watch.n == 0 {
 		e.watch.tickAt = now.Add(e.jitter(tick))
 	}
-	e.watch.add(s)
+	e.watch.add(now, s)
 	e.scheduleLocked()
 }
 
@@ -253,16 +253,13 @@ func (e *early) lookLocked(now stage.Instant, subjects *[]*Subject, c demand.Cla
 		switch idle := p.demand.Quiet() > enoughQuiet && p.demand.Reported() < 1; {
 		case !idle && class == c:
 			stay = append(stay, s)
-		case !idle && class == demand.Quick:
-			e.watch.quick(now, s)
-		case p.lingers != demand.None:
+		case p.lingers != demand.None && (idle || class >= p.lingers):
 			p.class, p.lingers = p.lingers, demand.None
 		case idle:
 			p.class = demand.None
 			e.watch.n--
 		default:
-			e.watch.n--
-			e.watch.add(s)
+			e.watch.put(now, s, class)
 		}
 	}
 	clear(all[len(stay):])

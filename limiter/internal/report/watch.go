@@ -44,42 +44,33 @@ func (w *watch) due() stage.Instant {
 	return min(w.tickAt, w.turnAt)
 }
 
-// add has s, which is in no list, looked at as often as its demand says, a slow one after
-// the longest time that there is.
-func (w *watch) add(s *Subject) {
+// add has s, which is in no list, looked at as often as its demand says.
+func (w *watch) add(now stage.Instant, s *Subject) {
+	w.put(now, s, s.pulse.demand.Class(s.Asks()))
+	w.n++
+}
+
+// put has s, which is in no list but that where it lingers, looked at as a key of class c, a slow
+// one after the longest time that there is.
+func (w *watch) put(now stage.Instant, s *Subject, c demand.Class) {
 	list := &w.rest
-	switch s.pulse.class = s.pulse.demand.Class(s.Asks()); s.pulse.class {
+	switch s.pulse.class = c; c {
 	case demand.Quick:
-		list = &w.fast
+		if list = &w.fast; len(w.fast) == 0 {
+			w.turnAt = now.Add(turn)
+		}
 	case demand.Slow:
 		list = &w.slow[(w.next+slowTicks-1)%slowTicks]
 	}
 	*list = append(*list, s)
-	w.n++
 }
 
 // sooner has s, which asks its owner, looked at more often if its host wants so much by now. s
 // stays in its earlier list, too, until that list is looked at.
 func (w *watch) sooner(now stage.Instant, s *Subject, wants float64) {
 	p := &s.pulse
-	class := p.demand.Sooner(p.class, wants)
-	if class == p.class || p.retired || p.lingers != demand.None {
-		return
+	if c := p.demand.Sooner(p.class, wants); c != p.class && !p.retired && p.lingers == demand.None {
+		p.lingers = p.class
+		w.put(now, s, c)
 	}
-	p.lingers = p.class
-	if class == demand.Quick {
-		w.quick(now, s)
-		return
-	}
-	p.class = class
-	w.rest = append(w.rest, s)
-}
-
-// quick has s, which is in no list but that where it lingers, looked at quickly.
-func (w *watch) quick(now stage.Instant, s *Subject) {
-	if len(w.fast) == 0 {
-		w.turnAt = now.Add(turn)
-	}
-	s.pulse.class = demand.Quick
-	w.fast = append(w.fast, s)
 }
