@@ -49,7 +49,7 @@ func (l *Limiter) TryAcquire(n int) (release func(), ok bool) {
 		case err == nil && keyOf(l).Counts(now, st):
 			return h.Release, true
 		case err == nil:
-			h.Release()
+			h.Void()
 		case !errors.Is(err, stage.ErrMoved):
 			return releaseNothing, false
 		}
@@ -94,7 +94,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int, priority ...Priority) (rel
 		case err == nil && keyOf(l).Counts(stage.Now(), st):
 			return h.Release, nil
 		case err == nil:
-			h.Release()
+			h.Void()
 		case !errors.Is(err, stage.ErrMoved):
 			return releaseNothing, fmt.Errorf("limiter: acquire %s: %w", asked(keyOf(l), int64(n)), err)
 		}

@@ -1202,9 +1202,10 @@ func (m *model) change(stated dynamicconfig.Rule) {
 			missing = max(missing, stage.Level{Burst: b.burst, Tokens: b.tokens - (p.taken - p.charged)}.Missing())
 		}
 		// Or with what was used before, which the key remembers while its level does not show it,
-		// and with a charge that brought the inactive bucket as deep into debt as one can.
+		// and with a charge that brought the inactive bucket as deep into debt as one can. A larger burst of a bucket
+		// that takes over has to fill in first.
 		deep := max(before.Burst+before.MostDebt(), rule.Burst+rule.MostDebt())
-		k.moved += max(float64(missing), min(k.spent, max(float64(missing)+max(before.Burst, rule.Burst), deep)))
+		k.moved += max(float64(missing), min(k.spent, max(float64(missing)+max(before.Burst, rule.Burst), deep))) + max(rule.Burst-before.Burst, 0)
 	}
 	for _, s := range m.sides {
 		s.manual.Configure(m.now, snapshot)

@@ -3,6 +3,7 @@
 package limiter_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -123,4 +124,65 @@ func TestWhatComesBackAfterAChangeOfRuleComesBackOnce(t *testing.T) {
 			driver.Of(g).Configure(now, config())
 		}
 	})
+}
+
+// reloading is slots during whose first acquisition the rules change.
+type reloading struct {
+	stage.SlotsMigration
+	reload func()
+}
+
+func (r *reloading) change() {
+	if reload := r.reload; reload != nil {
+		r.reload = nil
+		reload()
+	}
+}
+
+func (r *reloading) TryAcquire(now stage.Instant, n int64) (stage.Hold, error) {
+	r.change()
+	return r.SlotsMigration.TryAcquire(now, n)
+}
+
+func (r *reloading) Acquire(ctx context.Context, n, priority int64) (stage.Hold, error) {
+	r.change()
+	return r.SlotsMigration.Acquire(ctx, n, priority)
+}
+
+// A caller that finds that other slots decide by now asks those, and is counted once.
+func TestSlotsCountOnceThroughAReload(t *testing.T) {
+	config := func(mode dynamicconfig.Mode) *dynamicconfig.Snapshot {
+		s, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{{
+			Key: "k", Limit: 10, InFlight: true, Lease: time.Minute, Migration: &dynamicconfig.Migration{From: "even", To: "fair-share", Mode: mode},
+		}}}.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for name, acquire := range map[string]func(*limiter.Limiter) error{
+		"TryAcquire": func(l *limiter.Limiter) error { l.TryAcquire(2); return nil },
+		"Acquire":    func(l *limiter.Limiter) error { _, err := l.Acquire(t.Context(), 2); return err },
+	} {
+		for _, modes := range [][2]dynamicconfig.Mode{
+			{dynamicconfig.ModeOld, dynamicconfig.ModeNew}, {dynamicconfig.ModeNewShadowOld, dynamicconfig.ModeOldShadowNew},
+		} {
+			now, scope, slots := stage.Now(), tally.NewTestScope("", nil), new(reloading)
+			migrator := shadow.Migrator()
+			pair := migrator.Slots
+			migrator.Slots = func(old, next stage.Slots, mode dynamicconfig.Mode) stage.SlotsMigration {
+				slots.SlotsMigration = pair(old, next, mode)
+				return slots
+			}
+			g := limiter.NewGroup(config(modes[0]), 1, limiter.WithScope(scope), limiter.WithMigration(migrator))
+			slots.reload = func() { driver.Of(g).Configure(now, config(modes[1])) }
+			if err := acquire(g.For("k")); err != nil {
+				t.Fatal(err)
+			}
+			driver.Of(g).Report(now.Add(time.Second))
+			if c := scope.Snapshot().Counters()["limiter.allowed+rule=k"]; c == nil || c.Value() != 2 {
+				t.Errorf("%s, %v: 2 slots are taken, and the metric has %+v", name, modes, c)
+			}
+		}
+	}
 }

@@ -66,7 +66,7 @@ func (p *SlotsPair) Acquire(ctx context.Context, n, priority int64) (stage.Hold,
 	case err != nil:
 		return held, err
 	}
-	held.Release()
+	held.Void()
 	return stage.Hold{}, stage.ErrMoved
 }
 

@@ -60,6 +60,9 @@ func (t *taken) Release(uint64) {
 	t.once.Do(func() { t.seats.change(func() { t.seats.held -= t.n }) })
 }
 
+// Void implements stage.Releaser.
+func (t *taken) Void(turn uint64) { t.Release(turn) }
+
 func (s *seats) change(f func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -41,9 +41,10 @@ type Hold struct {
 
 // Releaser is what slots are given back to.
 type Releaser interface {
-	// Release gives back what is held under turn. Only the first call does
-	// anything.
+	// Release gives back what is held under turn. Void does so too, and takes back
+	// that it was counted. Only the first call of either does anything.
 	Release(turn uint64)
+	Void(turn uint64)
 }
 
 // NewHold returns the Hold of slots that of gave under turn.
@@ -54,6 +55,13 @@ func NewHold(of Releaser, turn uint64) Hold { return Hold{of, turn} }
 func (h Hold) Release() {
 	if h.of != nil {
 		h.of.Release(h.turn)
+	}
+}
+
+// Void is Release as if the slots had never been taken: they do not count as used.
+func (h Hold) Void() {
+	if h.of != nil {
+		h.of.Void(h.turn)
 	}
 }
 
@@ -78,4 +86,10 @@ type both struct{ first, second Hold }
 func (b *both) Release(uint64) {
 	b.first.Release()
 	b.second.Release()
+}
+
+// Void implements Releaser.
+func (b *both) Void(uint64) {
+	b.first.Void()
+	b.second.Void()
 }

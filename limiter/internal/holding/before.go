@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -49,8 +50,11 @@ func (b *before) partsLevel() (level stage.Level, limited bool) {
 // had before it asked the remote bucket. While the remote bucket does not answer, the host's own level counts.
 func (b *before) tokensFor(local bool) float64 {
 	level := b.level()
-	if !local || !level.Remote {
+	switch {
+	case !local:
 		return level.Tokens
+	case !level.Remote:
+		return level.Tokens + b.notLent(level)
 	}
 	if _, inFallback := b.Answering().InFallback(); inFallback {
 		return level.Tokens
@@ -60,6 +64,17 @@ func (b *before) tokensFor(local bool) float64 {
 		return min(level.Tokens, even)
 	}
 	return even
+}
+
+// notLent is this host's even part of what the owner of b's key has not lent, if the host asks it for what its grant
+// does not cover. With its own tokens at level, which the owner may have lent since it was last asked, the host
+// has no more than its even part of a burst, less what it has used recently.
+func (b *before) notLent(level stage.Level) float64 {
+	if b.answering() == nil {
+		return 0
+	}
+	own, hosts := max(level.Tokens, 0), float64(b.hosts)
+	return max(min((remote.NotLent(b.now, b.Answering())-own)/hosts, b.plan.Rule.Burst/hosts-float64(b.recentUse(level))-own), 0)
 }
 
 // carriedLevel is the level of b's carryover once it has paid for what b allowed since; its

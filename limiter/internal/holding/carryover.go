@@ -19,11 +19,11 @@ import (
 // fallback's. If the rule comes back, the key gets no second burst, and has the demand
 // that was stated. The Set's mu guards the carryover of a live key.
 type carryover struct {
-	// These are the tokens that were left at an instant, of a burst, and how fast they fill. ruleLimit is the
-	// limit of the whole rule, of which limit is a part.
-	tokens, burst    float64
-	limit, ruleLimit rate.Limit
-	at               stage.Instant
+	// These are the tokens that were left at an instant, of a burst, and how fast they fill. ruleLimit and
+	// ruleBurst are those of the whole rule, of which limit and burst are a part.
+	tokens, burst, ruleBurst float64
+	limit, ruleLimit         rate.Limit
+	at                       stage.Instant
 
 	// These are counts at that instant: what the Rate that answers, or else the issuer, had allowed, and how much of
 	// that callers had given back to a remote bucket.
@@ -82,7 +82,7 @@ func (b *before) carryOver(parts bool) carryover {
 	more := math.IsInf(c.tokens, 1) || level.Missing() > c.missing() || level.Missing() == c.missing() && c.chargedTo == ""
 	if level.Limit < rate.Inf && (more || level.Remote) {
 		c.tokens, c.burst, c.limit, c.at = level.Tokens, level.Burst, level.Limit, b.now
-		c.ruleLimit = b.plan.Rule.Limit
+		c.ruleLimit, c.ruleBurst = b.plan.Rule.Limit, b.plan.Rule.Burst
 		c.chargedTo, c.measured, c.uncharged = "", false, 0
 		if level.Remote {
 			c.chargedTo = b.plan.answering()

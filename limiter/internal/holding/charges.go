@@ -41,7 +41,7 @@ func (b *before) chargesFor(next *Plan) charges {
 	case c == nil:
 		return charges{used: used}
 	case c.chargedTo == "":
-		return charges{used: max(used, lacking(level.Missing(), level.Burst, rule, 1))}
+		return charges{used: max(used, lacking(level.Missing(), c.ruleBurst, rule, b.hosts))}
 	}
 	uncharged, all := c.uncharged+b.usedSince(b.refundedRemotely()), level // all is as that bucket has been charged, for all hosts
 	if b.answering() != nil {
@@ -50,15 +50,16 @@ func (b *before) chargesFor(next *Plan) charges {
 	all.Tokens += float64(uncharged)
 	uncharged = min(uncharged, level.Missing())
 	even := evenPart(all, b.hosts)
-	used = max(used, lacking(even, all.Burst, rule, b.hosts)+uncharged)
+	used = max(used, lacking(even, c.ruleBurst, rule, b.hosts)+uncharged)
 	return charges{used, poolAfter(c.chargedTo, b.plan, next), max(recent-even, uncharged)}
 }
 
-// lacking is how many of used tokens of a burst are missing in a bucket under rule, if one of hosts used
-// them. If the bucket's burst is smaller, what it has no room for was used first.
+// lacking is what a full bucket under rule is charged with if one of hosts used so many tokens of a whole
+// burst. The key keeps the tokens that it had, as it does where a burst changes and no bucket does: if the
+// burst is smaller, what it has no room for was used first, and if it is larger, the difference is still to fill in.
 func lacking(used int64, burst float64, rule *dynamicconfig.Rule, hosts int) int64 {
-	if burst <= rule.Burst {
-		return used
+	if used <= 0 {
+		return 0
 	}
 	return max(used-int64((burst-rule.Burst)/float64(hosts)), 0)
 }

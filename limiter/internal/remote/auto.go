@@ -5,6 +5,8 @@ package remote
 import (
 	"context"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -28,6 +30,18 @@ func NewAuto(r *share.Rate, l *Link) *Auto {
 	a.set(owned, true)
 	a.follow()
 	return a
+}
+
+// NotLent is how many tokens the owner of p has beside what hosts hold as grants, as far as this host knows: as many as
+// when it last answered, and what has come in since of the limit that hosts did not use. It is 0 unless p is an Auto.
+func NotLent(now stage.Instant, p share.Part) float64 {
+	a, ok := p.(*Auto)
+	if !ok {
+		return 0
+	}
+	rule := *a.Terms().Rule
+	rule.Limit = max(rule.Limit-rate.Limit(a.Grant().Used), 0)
+	return a.tokens.At(now, &rule)
 }
 
 // Asking implements share.Part.

@@ -4,6 +4,12 @@ package semaphore
 
 import "github.com/headgate/headgate/limiter/stage"
 
+// holds is what a Semaphore needs to know of the holds that it gave. The Semaphore's mu protects it.
+type holds struct {
+	given   int64     // see Semaphore.Given
+	records []*record // for the next holds
+}
+
 // record is what a stage.Hold refers to. It serves one hold after another.
 // Each hold has a turn of its own, so releasing one twice does nothing, even
 // when the record serves another hold by then. The Semaphore's mu protects it.
@@ -16,9 +22,10 @@ type record struct {
 // holdLocked counts n slots as held.
 func (s *Semaphore) holdLocked(n int64) stage.Hold {
 	s.held += n
+	s.holds.given += n
 	var r *record
-	if last := len(s.records) - 1; last >= 0 {
-		r, s.records = s.records[last], s.records[:last]
+	if last := len(s.holds.records) - 1; last >= 0 {
+		r, s.holds.records = s.holds.records[last], s.holds.records[:last]
 	} else {
 		r = &record{of: s}
 	}
@@ -27,7 +34,12 @@ func (s *Semaphore) holdLocked(n int64) stage.Hold {
 }
 
 // Release implements stage.Releaser.
-func (r *record) Release(turn uint64) {
+func (r *record) Release(turn uint64) { r.end(turn, false) }
+
+// Void implements stage.Releaser.
+func (r *record) Void(turn uint64) { r.end(turn, true) }
+
+func (r *record) end(turn uint64, void bool) {
 	s := r.of
 	s.mu.Lock()
 	if r.turn != turn {
@@ -35,9 +47,12 @@ func (r *record) Release(turn uint64) {
 		return
 	}
 	r.turn++
+	if void {
+		s.holds.given -= r.n
+	}
 	n := r.n
-	if len(s.records) < maxRecords {
-		s.records = append(s.records, r)
+	if len(s.holds.records) < maxRecords {
+		s.holds.records = append(s.holds.records, r)
 	}
 	s.giveBackAndUnlock(n)
 }

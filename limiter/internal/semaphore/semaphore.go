@@ -46,7 +46,7 @@ type Semaphore struct {
 	measured  stage.Instant // when Wants was last called
 	starved   bool          // the result of that call
 	wanted    float64       // the result of that call
-	records   []*record     // for the next holds
+	holds     holds
 	closed    bool
 	successor *Semaphore // counts what is held here, if not nil
 }
@@ -114,7 +114,7 @@ func (s *Semaphore) Acquire(ctx context.Context, n, priority int64) (stage.Hold,
 	select {
 	case <-w.done:
 		if err := ctx.Err(); err != nil { // both were ready, and select chose by chance
-			w.hold.Release()
+			w.hold.Void()
 			return stage.Hold{}, err
 		}
 		return w.hold, w.err
@@ -155,12 +155,12 @@ func (s *Semaphore) join(n, priority int64) (h stage.Hold, w *waiter, err error)
 	return stage.Hold{}, w, nil
 }
 
-// leave ends the wait of w. If w was served meanwhile, leave releases its slots.
+// leave ends the wait of w. If w was served meanwhile, leave gives its slots back.
 func (s *Semaphore) leave(w *waiter) {
 	s.mu.Lock()
 	if w.in == nil {
 		s.mu.Unlock()
-		w.hold.Release()
+		w.hold.Void()
 		return
 	}
 	s.removeLocked(w)
@@ -175,6 +175,14 @@ func (s *Semaphore) removeLocked(w *waiter) {
 		s.demand.suspend(-w.n)
 	}
 	s.demand.leave(w.n)
+}
+
+// Given is how many slots s has given to callers so far, without those that came back by stage.Hold.Void.
+func (s *Semaphore) Given() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+
+	return s.holds.given
 }
 
 // Resize sets the size, which is at least 0, and the largest size that a later

@@ -60,11 +60,11 @@ func TestALateReleaseDoesNotReleaseTheNextHold(t *testing.T) {
 	s := New(1, nil)
 	first := take(t, s, 1)
 	first.Release()
-	if len(s.records) != 1 {
+	if len(s.holds.records) != 1 {
 		t.Fatal("the record is not kept")
 	}
 	take(t, s, 1)
-	if len(s.records) != 0 {
+	if len(s.holds.records) != 0 {
 		t.Fatal("the record is not used again")
 	}
 	first.Release()

@@ -13,20 +13,14 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// inFlight is a semaphore as stage.Slots, which counts what it is asked for.
+// inFlight is a semaphore as stage.Slots. The semaphore counts what it gives, and inFlight what it refuses.
 type inFlight struct {
 	free  *semaphore.Semaphore
-	asked bucket.Tally
+	other bucket.Tally // what the semaphore refused, and what other Parts counted
 }
 
 // AcquireFast is TryAcquire without a look at the clock: false says nothing.
-func (s *inFlight) AcquireFast(n int64) (stage.Hold, bool) {
-	h, ok := s.free.TryAcquireFast(n)
-	if ok {
-		s.asked.Record(n, true)
-	}
-	return h, ok
-}
+func (s *inFlight) AcquireFast(n int64) (stage.Hold, bool) { return s.free.TryAcquireFast(n) }
 
 // TryAcquire implements stage.Slots.
 func (s *inFlight) TryAcquire(now stage.Instant, n int64) (stage.Hold, error) {
@@ -43,11 +37,8 @@ func (s *inFlight) Acquire(ctx context.Context, n, priority int64) (stage.Hold, 
 }
 
 func (s *inFlight) count(n int64, err error) {
-	switch {
-	case err == nil:
-		s.asked.Record(n, true)
-	case !errors.Is(err, stage.ErrMoved):
-		s.asked.Record(n, false)
+	if err != nil && !errors.Is(err, stage.ErrMoved) {
+		s.other.Record(n, false)
 	}
 }
 
@@ -67,7 +58,11 @@ func (s *inFlight) Census() semaphore.Census { return s.free.Census() }
 func (s *inFlight) Wants(now stage.Instant) float64 { return s.free.Wants(now) }
 
 // Count implements Part.
-func (s *inFlight) Count(stage.Instant) bucket.Usage { return s.asked.Usage() }
+func (s *inFlight) Count(stage.Instant) bucket.Usage {
+	u := s.other.Usage()
+	u.Allowed += s.free.Given()
+	return u
+}
 
 // Inherit implements Part.
-func (s *inFlight) Inherit(u bucket.Usage) { s.asked.Inherit(u) }
+func (s *inFlight) Inherit(u bucket.Usage) { s.other.Inherit(u) }

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package headgate_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/bubble"
+)
+
+// A key keeps its tokens when its algorithm changes and its burst with it, as it does when only its burst changes. One
+// that went to a remote bucket with a larger burst used to get the difference at once, and so a part of a burst with each
+// such change. One that left auto used to keep only what its host had been lent.
+func TestAChangeOfAlgorithmAndBurstKeepsTheTokens(t *testing.T) {
+	algorithms := []string{"even", "exact", "auto", "gossip", "request-weighted"}
+	for _, from := range algorithms {
+		for _, to := range algorithms {
+			for _, tt := range []struct{ before, after, uses, want int }{
+				{before: 100, after: 100, uses: 20, want: 80},
+				{before: 100, after: 50, uses: 20, want: 50},
+				{before: 100, after: 50, uses: 80, want: 20},
+				{before: 50, after: 100, uses: 20, want: 30},
+				{before: 50, after: 100, uses: 50, want: 0},
+			} {
+				if from == to {
+					continue
+				}
+				synctest.Test(t, func(t *testing.T) {
+					rule := func(algorithm string, burst int) *dynamicconfig.Snapshot {
+						return limits(t, fmt.Sprintf("defaults: {update_interval: 500ms, lease: 5s}\nlimits: [{key: k, limit: 1/h, burst: %d, algorithm: %s}]", burst, algorithm))
+					}
+					source := memory.New(rule(from, tt.before))
+					nodes, _ := bubble.StartWith(t, 1, func(int) dynamicconfig.Source { return source })
+					time.Sleep(time.Second)
+					use := func(most int) (passed int) {
+						for range 40 {
+							for passed < most && nodes[0].For("k").Allow() {
+								passed++
+							}
+							time.Sleep(100 * time.Millisecond) // a host that asks an owner does not ask without a pause
+						}
+						return passed
+					}
+					if passed := use(tt.uses); passed != tt.uses {
+						t.Fatalf("%s: %d of a burst of %d passed, want %d", from, passed, tt.before, tt.uses)
+					}
+					source.Set(rule(to, tt.after))
+					time.Sleep(time.Millisecond)
+					loan := 1           // and rounding
+					if from == "auto" { // what the host was lent after the owner's last answer may count twice, or be lost
+						loan += tt.before * 3 / 10
+					}
+					if passed := use(1000); passed < tt.want-loan || passed > tt.want+loan {
+						t.Errorf("%s with a burst of %d, and %s with %d: %d passed after %d, want %d", from, tt.before, to, tt.after, passed, tt.uses, tt.want)
+					}
+				})
+			}
+		}
+	}
+}
