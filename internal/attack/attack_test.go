@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -136,6 +137,9 @@ func (d *target) memory(t *testing.T) (now, most int) {
 	return of("VmRSS"), of("VmHWM")
 }
 
+// mostClosed is how many connections of an honest client may be closed in one attack.
+const mostClosed = 2
+
 // honest asks over HTTP and gRPC in turn, for as long as done is open, and returns
 // how long answers took, sorted.
 func (d *target) honest(t *testing.T, least int, done <-chan struct{}) (took []time.Duration) {
@@ -172,6 +176,7 @@ func (d *target) honest(t *testing.T, least int, done <-chan struct{}) (took []t
 		}
 		return nil
 	}
+	closed := 0
 	between := 5 * time.Millisecond
 	if testrun.Long() {
 		between = 2 * time.Millisecond
@@ -189,8 +194,13 @@ func (d *target) honest(t *testing.T, least int, done <-chan struct{}) (took []t
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		began := time.Now()
-		if err := ask(ctx); err != nil {
-			t.Errorf("an honest client is not answered: %v", err)
+		err := ask(ctx)
+		if errors.Is(err, io.EOF) { // a server may close a connection between two calls
+			closed++
+			err = ask(ctx)
+		}
+		if err != nil || closed > mostClosed {
+			t.Errorf("an honest client is not answered: %v, with %d connections closed", err, closed)
 		}
 		took = append(took, time.Since(began))
 		cancel()

@@ -218,8 +218,11 @@ func (l *Listener) relieve(total *atomic.Int64, most int64, held func(*requests)
 		all = append(all, of...)
 	}
 	slices.SortFunc(all, func(a, b holder) int { return cmp.Compare(b.rank, a.rank) })
+	least := most / 4 * 3
 	for _, h := range all {
-		if total.Load() <= most/4*3 {
+		// A peer within its even part loses nothing: if total is not less by now, others have
+		// connected since.
+		if total.Load() <= least || h.rank <= least/int64(len(byPeer)) {
 			return
 		}
 		l.limited.Inc(1)

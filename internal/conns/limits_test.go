@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -359,6 +361,34 @@ func TestWhoHoldsMostMakesRoomForOthers(t *testing.T) {
 		}
 		if got := l.held.bytes.Load(); got != 90 {
 			t.Errorf("%d bytes are held, want 90", got)
+		}
+	})
+}
+
+// While connections of one peer are closed, more of its connections may come. Those of a peer
+// that holds little stay open.
+func TestAPeerThatHoldsLittleLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := Track(&piped{conns: make(chan net.Conn)}, 10)
+		l.Limit(tight)
+		defer l.CloseAll()
+		closed := make(map[int]func() bool)
+		for _, bytes := range []int{60, 10} {
+			var c net.Conn
+			c, closed[bytes] = inspect(t, l)
+			frame(c, frameHeaders, 0, 1, 5)
+			frame(c, frameData, 0, 1, bytes)
+		}
+		synctest.Wait()
+		held := func(r *requests) int64 { bytes, _ := r.held(); return bytes }
+		for c := range l.conns {
+			c.peer = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(held(&c.requests))}), 32)
+		}
+		var total atomic.Int64 // as if as much came anew as was closed
+		total.Store(1000)
+		l.relieve(&total, 100, held)
+		if !closed[60]() || closed[10]() {
+			t.Errorf("closed: %v with 60 bytes, %v with 10", closed[60](), closed[10]())
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/sim/measure"
-	"github.com/headgate/headgate/internal/testrun"
 )
 
 // asks is a scenario in which every event asks, with what a test adds to it.
@@ -43,7 +42,6 @@ func TestAnAskTakesAsLongAsTheNetwork(t *testing.T) {
 }
 
 func TestAsksToOneOwnerShareCalls(t *testing.T) {
-	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	// A host has 1,000 asks per second and an answer takes 10 ms. A call starts every
 	// half millisecond, up to four at once: 400 per second.
 	k := asks(t, "limit: 10000/s, ask_timeout: 200ms", "1000/s", "network: {latency: 5ms}")

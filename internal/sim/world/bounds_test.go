@@ -219,7 +219,6 @@ func seedsOf(sc *scenario.Scenario, worst []uint64) []uint64 {
 }
 
 func TestElasticKeepsItsBounds(t *testing.T) {
-	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	results := sweepElastic(t)
 	for _, b := range bounds {
 		t.Run(fmt.Sprintf("%s/%s", b.scenario, b.metric.name), func(t *testing.T) {

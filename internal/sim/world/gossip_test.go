@@ -9,13 +9,11 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/sim/scenario"
-	"github.com/headgate/headgate/internal/testrun"
 )
 
 // Hosts that gossip may be a burst and an interval each ahead of each other, and
 // pay it back: steady load comes close to the limit, wherever it is.
 func TestGossipComesClose(t *testing.T) {
-	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for _, tt := range []struct {
 		scenario    string
 		utilisation float64 // at least, %
@@ -38,7 +36,6 @@ func TestGossipComesClose(t *testing.T) {
 }
 
 func TestGossipIsTheSameAgain(t *testing.T) {
-	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	sc := until(load(t, "bad-network"), time.Minute)
 	var first []byte
 	for range 2 {

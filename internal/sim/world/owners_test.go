@@ -31,7 +31,6 @@ func ran(t *testing.T, name, algorithm string, seed uint64) measure.Row {
 
 // An owner that is asked for each event is the one bucket that the oracle is.
 func TestExactIsTheOracle(t *testing.T) {
-	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for _, scenario := range []string{"low-limit", "burst-on-few", "burst-to-the-brim"} {
 		if row := ran(t, scenario, "exact", 1); row.FalseRejectPct != 0 || row.OverPct != 0 || math.Abs(row.UtilisationPct-100) > 1e-9 || row.AsksPerHostS == 0 {
 			t.Errorf("%s: %+v", scenario, row)
@@ -42,7 +41,6 @@ func TestExactIsTheOracle(t *testing.T) {
 // Where the limit is low, auto is as exact is; where it is high, it is no worse
 // than elastic, and asks for at most a few of the events that elastic rejects.
 func TestAutoIsTheBetterOfTwo(t *testing.T) {
-	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	if row := ran(t, "low-limit", "auto", 1); row.FalseRejectPct > 0.1 || row.OverPct > 0.1 || row.ReportsPerHostS+row.AsksPerHostS > 1 {
 		t.Errorf("low-limit: %+v", row)
 	}
@@ -115,7 +113,6 @@ func TestBucketsMoveInTheSimulator(t *testing.T) {
 }
 
 func TestAskingIsTheSameAgain(t *testing.T) {
-	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for _, algorithm := range []string{"exact", "auto"} {
 		var first []byte
 		for range 2 {

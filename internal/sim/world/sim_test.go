@@ -47,6 +47,7 @@ func parse(t *testing.T, text string) *scenario.Scenario {
 
 func run(t *testing.T, sc *scenario.Scenario, algorithm string, seed uint64) *measure.Result {
 	t.Helper()
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	r, err := Options{Algorithm: algorithm, Seed: seed, Weights: true}.Run(context.Background(), sc)
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +84,6 @@ func until(sc *scenario.Scenario, end time.Duration) *scenario.Scenario {
 }
 
 func TestSameSeedSameBytes(t *testing.T) {
-	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	names := []string{"recorded", "low-limit", "bad-network", "rolling-restart", "ring-join", "paused-host", "cron"}
 	if testing.Short() {
 		names = names[:3]

@@ -80,7 +80,6 @@ var treeBounds = []treeBound{
 }
 
 func TestTreesKeepTheirBounds(t *testing.T) {
-	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for _, b := range treeBounds {
 		sc := load(t, b.scenario)
 		if testing.Short() && (sc.Duration > 10*time.Minute || b.algorithm != algorithm.NameProportionalShare) {
@@ -120,7 +119,6 @@ func TestTreesKeepTheirBounds(t *testing.T) {
 
 // Owners that restart one after the other hand over what they know, or learn it.
 func TestARollingRestartOfOwnersIsHardlySeen(t *testing.T) {
-	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for name, least := range map[string]float64{
 		// A host that restarts too leaves its lease behind until it is back,
 		// which is 3 s of 10 for a twelfth of the limit.
@@ -190,7 +188,6 @@ events:
 // that it was away. It learns from their reports, and lends less than a burst
 // twice meanwhile.
 func TestAnOwnerThatIsBackAtOnceLendsLittleTwice(t *testing.T) {
-	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	const limit, crashes = 1000, 3
 	for _, away := range []string{"100ms", "1s", "4s"} {
 		text := strings.ReplaceAll(`
