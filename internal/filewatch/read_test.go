@@ -29,7 +29,7 @@ func TestAFileIsReadAsOtherSystemsWriteIt(t *testing.T) {
 	}
 }
 
-// What is no file is called what it is, and not by the letters of its mode.
+// The error about a path that is not a regular file names its kind, such as a folder.
 func TestAFolderIsNoFile(t *testing.T) {
 	folder := t.TempDir()
 	if _, err := filewatch.Read(folder, 10); err == nil || err.Error() != folder+" is a folder: name a file" {

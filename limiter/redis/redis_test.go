@@ -226,7 +226,7 @@ func TestARedisThatHangsIsNotAskedForLong(t *testing.T) {
 		}
 	}
 	if probes := 1 + int(time.Since(began)/b.config.Pause); paused < 1000-probes {
-		t.Errorf("%d of 1000 decisions asked nobody while it is paused, in %v", paused, time.Since(began))
+		t.Errorf("%d of 1000 decisions did not ask the server while it was paused, in %v", paused, time.Since(began))
 	}
 	asked += 1000 - paused
 	server.Continue()

@@ -65,7 +65,7 @@ func TestForwardedClaimsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
-// Who calls an edge claims and releases nothing in the name of another host, whose labels it
+// A caller of an edge cannot claim or release in the name of another host, whose labels it
 // would have too.
 func TestForwardedClaimsAreTheCallers(t *testing.T) {
 	var hosts []string

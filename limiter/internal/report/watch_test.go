@@ -3,6 +3,7 @@
 package report
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -43,6 +44,44 @@ func TestTheEndOfABurstIsReportedAtOnce(t *testing.T) {
 	s, over := bursty(t)
 	if after := s.Acked.At.Sub(over); after <= 0 || s.pulse.demand.Reported() > 1 {
 		t.Errorf("the last report is %v after the end of a burst, and wants %v/s", after, s.pulse.demand.Reported())
+	}
+}
+
+// A batch begins at a key that was idle, and so is looked at once a second, or not at all. The reports of its first
+// and of its last events say more and more demand. Its end is reported in time for the batch of
+// another host.
+func TestTheEndOfABatchIsReportedBeforeTheNext(t *testing.T) {
+	const ms = second / 1000
+	for _, reports := range [][]int{{199}, {20, 199}} { // after so many of 200 events
+		for begins := 4 * second; begins < 5*second; begins += 70 * ms {
+			h := newHost(t, 1e6, dynamicconfig.Traits{Early: true, Asks: true}, 10)
+			s := h.use(0, "k", 1)
+			h.granted(0, h.report(0), 1, 1e6) // the bucket never runs low
+			now := ms
+			pass := func(until stage.Instant) {
+				for ; now < until; now += ms {
+					h.granted(now, h.urgent(now), 1, 1e6)
+				}
+			}
+			pass(begins)
+			for i := range 200 {
+				pass(begins + stage.Instant(i/10)*ms)
+				take(s, now, 1)
+				if i == 0 {
+					h.early.ranLow(now, s, false) // it asks
+				}
+				if slices.Contains(reports, i) {
+					h.granted(now, h.report(now), 1, 1e6)
+				}
+			}
+			over := now
+			for now < over+2*second && s.pulse.demand.Reported() > 1 {
+				pass(now + ms)
+			}
+			if after := now.Sub(over); after > 450*time.Millisecond {
+				t.Errorf("reports %v: a batch at %v is over for %v when that is reported", reports, begins.Sub(0), after)
+			}
+		}
 	}
 }
 
