@@ -16,9 +16,9 @@ import (
 const s = time.Second
 
 // below is a decider of 1000/s at most, whose capacity comes from above.
-func below(t testing.TB, r dynamicconfig.Rule) *Aggregator {
+func below(t testing.TB, r dynamicconfig.Rule, options ...Option) *Aggregator {
 	r.Limit, r.Parent = 1000, true
-	return leased(t, r)
+	return leased(t, r, options...)
 }
 
 // answered has a ask at now, wants the one claim to be due, and answers it.

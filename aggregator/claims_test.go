@@ -21,9 +21,9 @@ import (
 
 // leased is an Aggregator with one rule, r, for all keys, as Doorman's examples
 // have it unless r says otherwise: leases of 60 s, refreshed every 8 s, no learning.
-func leased(t testing.TB, r dynamicconfig.Rule) *Aggregator {
+func leased(t testing.TB, r dynamicconfig.Rule, options ...Option) *Aggregator {
 	t.Helper()
-	a, err := New(algorithm.Builtin(), snapshot(t, cadence, terms(r)))
+	a, err := New(algorithm.Builtin(), snapshot(t, cadence, terms(r)), options...)
 	if err != nil {
 		t.Fatal(err)
 	}

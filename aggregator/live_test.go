@@ -274,6 +274,42 @@ func TestRunOutlivesItsParent(t *testing.T) {
 	}
 }
 
+// A call to the cluster above that ignores its context is logged once, there is no other meanwhile,
+// and Run ends with its own context.
+func TestACallAboveThatIgnoresItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := new(bytes.Buffer)
+		a := below(t, dynamicconfig.Rule{Algorithm: "elastic"}, WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+		if _, err := a.Update(t.Context(), "h", encode(t, reportOf("elastic", 1, 0, s, "k"))); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		calls, returns := 0, make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			a.Parent().Run(ctx, "region", claiming(func(context.Context) (*claims.Leases, []error) {
+				calls++
+				<-returns
+				return &claims.Leases{Rows: []claims.Lease{lease(100)}}, nil
+			}))
+		})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if lines := strings.Count(log.String(), "\n"); calls != 1 || lines != 1 || !strings.Contains(log.String(), "does not return") {
+			t.Errorf("%d calls at once, and %d lines in the log: %s", calls, lines, log)
+		}
+		returns <- struct{}{} // late
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if calls != 2 {
+			t.Errorf("after the first call has returned there were %d, want 2", calls)
+		}
+		cancel()
+		wg.Wait()
+		close(returns)
+	})
+}
+
 // With parameters that cannot be used, a key has no grants, or goes on as it was.
 // When they are mended it is limited as they say.
 func TestBadParametersAreMended(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 
 // Claiming asks the owners of keys for leases. A claims.Claimant does. Claim returns
 // when ctx ends, and may change asked. A call that panics, or ends its goroutine, is one without
-// an answer.
+// an answer. While a call does not return, there is no other.
 type Claiming interface {
 	Claim(ctx context.Context, asked *claims.Claims) (*claims.Leases, []error)
 }
@@ -46,17 +46,28 @@ func (c *Client) Run(ctx context.Context, host string, above Claiming) {
 	}
 }
 
-// claimWithin bounds a call of the cluster above. Without an answer in this time
-// the keys are asked for again.
-const claimWithin = 10 * time.Second
+const (
+	// claimWithin bounds a call of the cluster above. Without an answer in this time
+	// the keys are asked for again.
+	claimWithin = 10 * time.Second
+	// endsWithin is for how long a call may go on after its context has ended.
+	endsWithin = time.Second
+)
 
 // errEnds is the error of a call that ended its goroutine.
 var errEnds = errors.New("the call ended its goroutine")
 
-// claim calls above, which is anybody's code, on a goroutine that it may end.
-func (c *Client) claim(ctx context.Context, above Claiming, asked *claims.Claims) (leases *claims.Leases, errs []error) {
-	ctx, cancel := context.WithTimeout(ctx, claimWithin)
+// claim calls above, which is anybody's code, on a goroutine that it may end. Claim waits for a call
+// that ignores its context until running ends: there is one call at a time.
+func (c *Client) claim(running context.Context, above Claiming, asked *claims.Claims) (*claims.Leases, []error) {
+	ctx, cancel := context.WithTimeout(running, claimWithin)
 	defer cancel()
+	hangs := time.AfterFunc(claimWithin+endsWithin, func() {
+		c.refuse("the call of the cluster above does not return; nothing is claimed there until it does", context.DeadlineExceeded)
+	})
+	defer hangs.Stop()
+	var leases *claims.Leases
+	var errs []error
 	failed, done := errEnds, make(chan struct{})
 	go func() {
 		defer close(done)
@@ -64,7 +75,16 @@ func (c *Client) claim(ctx context.Context, above Claiming, asked *claims.Claims
 		leases, errs = above.Claim(ctx, &claims.Claims{Rows: slices.Clone(asked.Rows)}) // which it may change
 		failed = nil
 	}()
-	if <-done; failed != nil {
+	select {
+	case <-done:
+	case <-running.Done():
+		select {
+		case <-done:
+		case <-time.After(endsWithin):
+			return nil, nil
+		}
+	}
+	if failed != nil {
 		c.refuse("the call of the cluster above failed", failed)
 	}
 	return leases, errs
