@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package conns has a listener that knows its connections, so that a server
-// can bound them, and close in the end also those that never said a word.
+// can bound them, and close in the end also those that never said a word. It also has the
+// kernel close connections to hosts that are gone.
 package conns
 
 import (
@@ -17,7 +18,8 @@ import (
 // Listener knows its connections: it closes at once what is one too many, so
 // that its program tries another host, and all of them in the end. No peer keeps
 // the others out: when there is no room, the peer with the most connections loses
-// one to a peer that has at least two fewer. Use Track. Safe for concurrent use.
+// one to a peer that has at least two fewer. Connections to hosts that are gone are closed; see
+// CloseDead. Use Track. Safe for concurrent use.
 type Listener struct {
 	net.Listener
 
@@ -62,6 +64,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
+		CloseDead(accepted)
 		c := &conn{Conn: accepted, listener: l, peer: peerOf(accepted.RemoteAddr())}
 		c.requests.totals = &l.held
 		loser, ok := l.admit(c)

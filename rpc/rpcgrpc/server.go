@@ -4,6 +4,7 @@ package rpcgrpc
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"google.golang.org/grpc"
@@ -32,9 +33,9 @@ const (
 	MaxTimeout = 10 * time.Second
 )
 
-// Either side pings a connection on which nothing has arrived for quietAfter, and closes
-// the connection if no answer comes within answerWithin. So each side notices a peer that
-// has crashed. Servers allow clients to ping half as often again.
+// A Client pings a connection with calls under way on which nothing has arrived for
+// quietAfter, and closes the connection if no answer comes within answerWithin. So the Client
+// notices a server that has crashed or hangs. Servers allow twice as many pings.
 const (
 	quietAfter   = 10 * time.Second
 	answerWithin = 5 * time.Second
@@ -57,23 +58,27 @@ func Register(s grpc.ServiceRegistrar, decider rpc.Decider, o ServerOptions) {
 }
 
 // ServerDefaults are what a grpc.Server needs that Clients of this package
-// call: messages of DefaultMaxMessageBytes, and pings. Without the option for pings, grpc
-// closes the connections of Clients, because they ping more often than every five minutes.
+// call: messages of DefaultMaxMessageBytes, and leave for Clients to ping. Without it, grpc
+// closes their connections, because they ping more often than every five minutes. The server
+// itself pings nobody; see ServerAges.
 func ServerDefaults() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(DefaultMaxMessageBytes),
 		grpc.MaxSendMsgSize(DefaultMaxMessageBytes),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsAllowed, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(ServerPings(0, 0, 0)),
+		grpc.KeepaliveParams(ServerAges(0, 0, 0)),
 	}
 }
 
-// ServerPings are the pings of ServerDefaults, for a server that also closes
+// ServerAges are the keepalive of ServerDefaults, for a server that also closes
 // connections: those without a call for idle, and, with a part more or less by
 // chance, those as old as age, whose calls have grace to end. 0 is never.
-func ServerPings(idle, age, grace time.Duration) keepalive.ServerParameters {
+//
+// The server pings nobody, because grpc compares wall clocks: once one is set back, pings close
+// connections that live. The kernel notices hosts that have crashed.
+func ServerAges(idle, age, grace time.Duration) keepalive.ServerParameters {
 	return keepalive.ServerParameters{
-		Time: quietAfter, Timeout: answerWithin,
+		Time:              math.MaxInt64,
 		MaxConnectionIdle: idle, MaxConnectionAge: age, MaxConnectionAgeGrace: grace,
 	}
 }

@@ -7,15 +7,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"time"
 
 	"go.uber.org/yarpc"
 	"go.uber.org/yarpc/api/transport"
 	"go.uber.org/yarpc/transport/grpc"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/internal/conns"
 	"github.com/headgate/headgate/internal/grpcconns"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/headgatepb"
@@ -33,14 +32,6 @@ const (
 	// DefaultMaxConnections bounds the connections to one Server: other hosts
 	// have one each, or two while they change.
 	DefaultMaxConnections = 10_000
-)
-
-// The client pings a connection with calls under way on which nothing has arrived for
-// quietAfter, and closes the connection if no answer comes within answerWithin. So the
-// client notices a peer that has crashed.
-const (
-	quietAfter   = 10 * time.Second
-	answerWithin = 5 * time.Second
 )
 
 // ClientOptions is the setup of a Client. The zero value is plain text.
@@ -84,15 +75,12 @@ var _ rpc.Peers = (*Client)(nil)
 func NewClient(o ClientOptions) (*Client, error) {
 	limit := orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
 	t := grpc.NewTransport(grpc.ClientMaxRecvMsgSize(limit), grpc.ClientMaxSendMsgSize(limit))
-	dial := []grpc.DialOption{grpc.KeepaliveParams(keepalive.ClientParameters{Time: quietAfter, Timeout: answerWithin})}
+	dial := []grpc.DialOption{grpc.ContextDialer(dialing(o.Dial))}
 	switch {
 	case o.RotatingTLS != nil:
 		dial = append(dial, grpc.DialerCredentials(grpcconns.Rotating(o.RotatingTLS)))
 	case o.TLS != nil:
 		dial = append(dial, grpc.DialerCredentials(credentials.NewTLS(o.TLS)))
-	}
-	if o.Dial != nil {
-		dial = append(dial, grpc.ContextDialer(o.Dial))
 	}
 	chooser := NewChooser(t.NewDialer(dial...))
 	c := &Client{transport: t, outbound: t.NewOutbound(chooser), chooser: chooser}
@@ -107,6 +95,23 @@ func NewClient(o ClientOptions) (*Client, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+// dialing is dial, or a net.Dialer if that is nil. The kernel closes its connections to hosts
+// that are gone.
+func dialing(dial func(ctx context.Context, address string) (net.Conn, error)) func(context.Context, string) (net.Conn, error) {
+	if dial == nil {
+		dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
+	}
+	return func(ctx context.Context, address string) (net.Conn, error) {
+		c, err := dial(ctx, address)
+		if err == nil {
+			conns.CloseDead(c)
+		}
+		return c, err
+	}
 }
 
 // Keep closes the connections to all addresses but these, once the calls

@@ -76,7 +76,7 @@ func NewEdge(l *conns.Listener, turns Turns, ending *Ending, options ...grpc.Ser
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.ReadBufferSize(readBuffer),
 		grpc.ConnectionTimeout(greeting),
-		grpc.KeepaliveParams(rpcgrpc.ServerPings(maxIdle, maxAge, maxAgeGrace)),
+		grpc.KeepaliveParams(rpcgrpc.ServerAges(maxIdle, maxAge, maxAgeGrace)),
 	), options...)
 	e.server = grpc.NewServer(options...)
 	grpc_health_v1.RegisterHealthServer(e.server, e.health)
