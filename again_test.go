@@ -5,7 +5,10 @@ package headgate_test
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 
@@ -43,6 +46,31 @@ func over(t *testing.T, transport headgate.Transport) *headgate.Node {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// elsewhere is a Transport to no other host, at an address of another machine.
+type elsewhere struct{ late }
+
+func (*elsewhere) Start(context.Context, rpc.Decider) error {
+	return &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EADDRNOTAVAIL)}
+}
+
+// The error of an address where this host cannot listen says what to do.
+func TestStartSaysWhatToDoAboutItsAddress(t *testing.T) {
+	taken := listen(t)
+	defer func() { _ = taken.Close() }()
+	n, err := headgate.New(headgate.Config{Address: taken.Addr().String()}, memory.New(limits(t, "limits: []")), membersAt(t, taken), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, n := range map[string]*headgate.Node{
+		"another program listens there, such as an earlier process of this service: stop it, or choose another address": n,
+		"this machine does not have the address: set Config.Listen to one that it has":                                  over(t, new(elsewhere)),
+	} {
+		if err := n.Start(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
 }
 
 func TestANodeStartsAgainIfItsTransportDidNot(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/meshusage"
+	"github.com/headgate/headgate/rpc/processes"
 	"github.com/headgate/headgate/rpc/questions"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/ask"
@@ -64,6 +65,7 @@ type Node struct {
 	source  dynamicconfig.Source
 	members ringpop.Members
 	checked *health.Members   // the members, with WithHealth
+	watch   *processes.Watch  // of hosts that are two processes
 	missing atomic.Int64      // deciders: see ringpop.Split
 	owners  aggregator.Owners // the aggregator, and those of payloads
 	takes   *ask.Forward
@@ -88,7 +90,8 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 	if members == nil {
 		o.errs = append(o.errs, errors.New("headgate: the members are nil: use static.New or hosted.New"))
 	}
-	if err := errors.Join(config.Validate(), errors.Join(o.errs...), o.connect(config.listen())); err != nil {
+	watch := processes.New(config.Address, o.log, o.scope)
+	if err := errors.Join(config.Validate(), errors.Join(o.errs...), o.connect(config.listen(), watch)); err != nil {
 		return nil, err
 	}
 	snapshot, err := source.Load(context.Background())
@@ -111,6 +114,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		},
 		source:  source,
 		members: members,
+		watch:   watch,
 		mu:      make(turn, 1),
 	}
 	if o.health != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/health"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/processes"
 	"github.com/headgate/headgate/rpc/questions"
 	"github.com/headgate/headgate/rpc/rpcmetrics"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
@@ -55,6 +56,13 @@ type options struct {
 type above struct {
 	name   string          // of this cluster there
 	parent parent.Claiming // nil without a cluster above
+}
+
+// check warns of rules that name a cluster above where there is none.
+func (a above) check(limits *dynamicconfig.Snapshot, log *slog.Logger) {
+	if a.parent == nil {
+		parent.WarnOfNone(limits, log)
+	}
 }
 
 // Payload is an algorithm with messages and state of its own.
@@ -251,15 +259,16 @@ func (o *options) fail(format string, args ...any) {
 
 func (o *options) taken(name string) { o.fail("headgate: algorithm %q: %w", name, algorithm.ErrTaken) }
 
-// connect has the Node listen at address, unless it has another Transport.
-func (o *options) connect(address string) error {
+// connect has the Node listen at address, unless it has another Transport. All calls are
+// counted, and watched.
+func (o *options) connect(address string, watch *processes.Watch) error {
 	if o.transport == nil {
 		o.own.Address = address
 		o.transport = o.own
 	} else if o.own.Listener != nil || o.own.Server.TLS != nil {
 		return errors.New("headgate: WithTransport brings its own listener and TLS: remove WithListen and WithTLS, or WithTransport")
 	}
-	o.observers = append(o.observers, rpcmetrics.New(o.scope))
+	o.observers = append(o.observers, rpcmetrics.New(o.scope), watch)
 	o.transport = observed{o.transport, rpc.Observed(o.transport, o.observers...), o.observers}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/headgate/headgate/aggregator"
@@ -87,7 +88,7 @@ func (n *Node) Start(ctx context.Context) error {
 		return ErrStarted
 	}
 	if err := n.transport.Start(ctx, n.fanout.Local); err != nil {
-		return fmt.Errorf("headgate: serve other hosts: %w", err)
+		return fmt.Errorf("headgate: serve other hosts: %w%s", err, remedy(err))
 	}
 	running, cancel := context.WithCancel(context.Background())
 	n.loops.stop, n.loops.WaitGroup, n.loops.serves = cancel, new(sync.WaitGroup), true
@@ -100,6 +101,7 @@ func (n *Node) Start(ctx context.Context) error {
 		return errStopped
 	}
 	unsubscribe := n.limits.Subscribe(n.configure)
+	n.above.check(n.limits.Current(), n.log)
 	n.loops.Go(func() {
 		defer unsubscribe()
 		n.limits.Run(running, n.source, n.log)
@@ -122,6 +124,18 @@ func (n *Node) Start(ctx context.Context) error {
 		n.mesh.Leave(ctx, n.transport)
 	}
 	return nil
+}
+
+// remedy says what to do about err, which kept the transport from listening; empty if that is
+// not known.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return ": another program listens there, such as an earlier process of this service: stop it, or choose another address in Config.Listen or Config.Address"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return ": this machine does not have the address: set Config.Listen to one that it has, or to all, as in :7933, and Config.Address to the one that other hosts dial"
+	}
+	return ""
 }
 
 // joinLocked follows the members, and waits for the first list. It holds no lock
@@ -210,6 +224,7 @@ func (n *Node) follow(ring *ringpop.Ring) {
 		addresses[i] = h.Address
 	}
 	n.aggregator.Label(labelsOf(hosts))
+	n.watch.SetHosts(namesOf(hosts))
 	if err := n.transport.Keep(addresses); err != nil {
 		n.log.Warn("connections to hosts that left do not close", "error", err)
 	}
@@ -227,6 +242,7 @@ func (n *Node) configure(_, snapshot *dynamicconfig.Snapshot) {
 	n.mesh.Configure(stage.Now())
 	n.group.Configure(snapshot)
 	n.mesh.SetInterval(meshInterval(snapshot))
+	n.above.check(snapshot, n.log)
 }
 
 // meshInterval is how often hosts report to each other what they used under gossip.
@@ -293,13 +309,19 @@ func labelsOf(hosts []ringpop.Host) map[string]algorithm.Labels {
 	return labels
 }
 
-// cluster is the hosts of ring as this node sees them.
-func (n *Node) cluster(ring *ringpop.Ring, leaving bool) aggregator.Cluster {
-	names := make(map[string]bool) // addresses and identities
-	for _, h := range ring.Hosts() {
+// namesOf is the addresses and identities of hosts.
+func namesOf(hosts []ringpop.Host) map[string]bool {
+	names := make(map[string]bool)
+	for _, h := range hosts {
 		names[h.Address], names[h.Identity] = true, true
 	}
 	delete(names, "") // some hosts have no identity
+	return names
+}
+
+// cluster is the hosts of ring as this node sees them.
+func (n *Node) cluster(ring *ringpop.Ring, leaving bool) aggregator.Cluster {
+	names := namesOf(ring.Hosts())
 	return aggregator.Cluster{
 		Placement: ring, Peers: n.transport, Host: n.address, Self: n.address, Leaving: leaving,
 		Member:   func(name string) bool { return names[name] },

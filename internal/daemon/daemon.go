@@ -204,7 +204,7 @@ func (d *Daemon) serveOperators() {
 
 // checkLimits warns of what limits and d's config say differently.
 func (d *Daemon) checkLimits(_, limits *dynamicconfig.Snapshot) {
-	WarnOfLimits(d.config, limits, d.log)
+	d.config.parent().CheckAsked(limits, d.log)
 	d.config.Redis.check(limits, d.log)
 }
 

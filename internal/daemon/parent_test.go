@@ -167,7 +167,7 @@ func TestRulesAndParentsMustGoTogether(t *testing.T) {
 		parent      []string
 		want        string
 	}{
-		{"a rule without a parent", regionRules, nil, "but there is no parent"},
+		{"a rule without a parent", regionRules, nil, "but there is no cluster above"},
 		{"a parent without a rule", rules, []string{"127.0.0.1:1"}, "the cluster above is never asked"},
 		{"both", regionRules, []string{"127.0.0.1:1"}, ""},
 		{"neither", rules, nil, ""},

@@ -82,18 +82,16 @@ const maxAuthorities = 1 << 20
 // Check warns of rules that say they have a parent where there is none,
 // and of a parent without such rules.
 func (c Config) Check(limits *dynamicconfig.Snapshot, log *slog.Logger) {
-	first := ""
-	for _, rule := range limits.Rules() {
-		if rule.Parent {
-			first = rule.Key
-			break
-		}
+	if len(c.Addresses) == 0 {
+		clusterabove.WarnOfNone(limits, log)
 	}
-	switch {
-	case first != "" && len(c.Addresses) == 0:
-		log.Warn("a rule says `parent: true`, but there is no parent: its keys have nothing but their fallback; say where the cluster above is, or take it away",
-			"rule", first)
-	case first == "" && len(c.Addresses) > 0:
+	c.CheckAsked(limits, log)
+}
+
+// CheckAsked warns of a parent that no rule names. A Node warns of rules that name a parent
+// where there is none.
+func (c Config) CheckAsked(limits *dynamicconfig.Snapshot, log *slog.Logger) {
+	if _, asked := clusterabove.Named(limits); !asked && len(c.Addresses) > 0 {
 		log.Warn("no rule says `parent: true`: the cluster above is never asked", "parent", strings.Join(c.Addresses, ","))
 	}
 }
