@@ -12,12 +12,12 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -118,13 +118,10 @@ func TestHostsThatWantNothingAreNotWeighed(t *testing.T) {
 	}
 }
 
-// A weigher that ends its goroutine keeps no lock, and the host that reported is counted as
-// others are.
+// A weigher that ends its goroutine does not end that of the report, and the host that reported is
+// counted as others are.
 func TestAWeigherThatEndsItsGoroutineStopsNobodyElse(t *testing.T) {
-	more := 10 // keys in each report than in the one before
-	if testrun.Long() {
-		more = 1
-	}
+	const more = 10 // keys in each report than in the one before
 	for _, on := range []string{algorithm.AccountAverage, algorithm.AccountPool, algorithm.AccountClaims} {
 		var ends atomic.Bool
 		mine := new(counting)
@@ -139,20 +136,11 @@ func TestAWeigherThatEndsItsGoroutineStopsNobodyElse(t *testing.T) {
 		for n := 0; n < 100; n += more { // many are taken shard by shard
 			report := reportOf("mine", 1, 0, time.Second, keys...)
 			ends.Store(true)
-			done := make(chan bool)
-			go func() {
-				defer close(done)
-				_ = a.Step(0, fmt.Sprint("ends ", n), report, new(usage.Grants))
-				done <- true
-			}()
-			if <-done {
-				t.Fatalf("%s: Step has returned", on)
+			if g := step(t, a, time.Second, fmt.Sprint("ends ", n), report); g.Lease[0] != 0 {
+				t.Errorf("%s: the weigher ends its goroutine, and the host is granted %+v", on, g)
 			}
 			ends.Store(false)
-			for sh := range a.keys.Table.All { // which waits for a lock that is kept
-				sh.Entries()
-			}
-			step(t, a, time.Second, fmt.Sprint("goes on ", n), report)
+			step(t, a, 2*time.Second, fmt.Sprint("goes on ", n), report)
 			hash := a.keys.Table.Hash("m")
 			k := a.keys.Table.Shard(hash).Map("mine").Find(hash, "m")
 			if got, want := a.keys.Hosts.Len(), k.Account.Hosts(); n == 0 && got != want {
@@ -429,21 +417,76 @@ func TestWhatAHostHoldsIsNotForOthersWhenTheWeigherFails(t *testing.T) {
 	}
 }
 
-// A weigher ends its goroutine while it weighs a host that has not heard of the rule yet. Later
-// reports, which may use the same memory, are answered.
-func TestAWeigherThatEndsItsGoroutineLeavesNothingInMemory(t *testing.T) {
-	mine := algorithm.Algorithm{Account: algorithm.AccountPool, Weigher: algorithm.Weigher{Weigh: func(float64, []algorithm.Demand, []float64) { runtime.Goexit() }}}
-	a, _ := custom(t, cadence, mine)
-	for n := range 100 {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_ = a.Step(0, fmt.Sprint("ends ", n), reportOf(algorithm.NameRequestWeighted, 1, 0, time.Second, "m"), new(usage.Grants))
-		}()
-		<-done
-		if g := step(t, a, 0, "h", reportOf(algorithm.NameRequestWeighted, 1, 0, time.Second, "other")); g.Lease[0] == 0 {
-			t.Fatalf("after %d of them, a report is answered with %+v", n, g)
-		}
+// A weigher that does not return holds up one report, for a second. Its keys get no grants, and other
+// keys are decided at once. It is called again once it has returned, and some time is over.
+func TestAWeigherThatDoesNotReturnHoldsUpOneReport(t *testing.T) {
+	for _, on := range []string{algorithm.AccountAverage, algorithm.AccountPool, algorithm.AccountClaims} {
+		synctest.Test(t, func(t *testing.T) {
+			var hangs atomic.Bool
+			mine, returns := new(counting), make(chan struct{})
+			a, log := custom(t, cadence, algorithm.Algorithm{Account: on, Weigher: algorithm.Weigher{Weigh: func(capacity float64, demands []algorithm.Demand, parts []float64) {
+				if mine.weigh(capacity, demands, parts); hangs.Load() {
+					<-returns
+					clear(demands) // what it does now is nobody's business
+					parts[0] = math.NaN()
+				}
+			}}})
+			a.Moved(-time.Hour) // so it has nothing to learn
+			var all []string    // keys, of all shards
+			for n := range 200 {
+				all = append(all, fmt.Sprint("m", n))
+			}
+			begin := time.Now()
+			report := func(name string, keys ...string) *usage.Grants {
+				return step(t, a, time.Since(begin), "host", reportOf(name, 1, 0, time.Second, keys...))
+			}
+			granted := func(g *usage.Grants) (n int) {
+				for _, lease := range g.Lease {
+					if lease > 0 {
+						n++
+					}
+				}
+				return n
+			}
+			report("mine", all...)
+			time.Sleep(cadence.UpdateInterval)
+			if n := granted(report("mine", all...)); n != len(all) {
+				t.Fatalf("%s: %d grants, want %d", on, n, len(all))
+			}
+			hangs.Store(true)
+			mine.calls.Store(0)
+			for range 3 {
+				time.Sleep(cadence.UpdateInterval)
+				if n := granted(report("mine", all...)); n != 0 {
+					t.Errorf("%s: while the weigher hangs, there are %d grants", on, n)
+				}
+				for n := range 200 {
+					if g := report(algorithm.NameRequestWeighted, fmt.Sprint("k", n)); g.Lease[0] == 0 {
+						t.Fatalf("%s: while the weigher hangs, another key has no grant", on)
+					}
+				}
+				if err := a.Configure(a.settings.Load().Snapshot); err != nil { // forgets nothing of it
+					t.Fatal(err)
+				}
+			}
+			if took := time.Since(begin) - 4*cadence.UpdateInterval; took != time.Second || mine.calls.Load() != 1 {
+				t.Errorf("%s: reports waited for %v, and the weigher was called %d times", on, took, mine.calls.Load())
+			}
+			if lines := strings.Count(log.String(), "\n"); lines != 1 || !strings.Contains(log.String(), "did not return within 1s") {
+				t.Errorf("%s: %d lines in the log, want one: %s", on, lines, log)
+			}
+			time.Sleep(time.Minute)
+			if n := granted(report("mine", all...)); n != 0 || mine.calls.Load() != 1 {
+				t.Errorf("%s: the weigher still hangs: %d grants, %d calls", on, n, mine.calls.Load())
+			}
+			hangs.Store(false)
+			close(returns)
+			synctest.Wait()
+			time.Sleep(cadence.UpdateInterval)
+			if n := granted(report("mine", all...)); n != len(all) {
+				t.Errorf("%s: the weigher has returned, and there are %d grants", on, n)
+			}
+		})
 	}
 }
 

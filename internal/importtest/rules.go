@@ -31,7 +31,7 @@ var layers = []layer{
 var rooms = []layer{
 	{"aggregator/internal/table", nil, "the table knows keys by their text only"},
 	{"aggregator/internal/pace", nil, "pace knows only time"},
-	{"aggregator/internal/guard", []string{"aggregator/internal/pace", "rpc"}, "calling other people's code needs no keys"},
+	{"aggregator/internal/guard", []string{"aggregator/internal/pace", "algorithm", "rpc"}, "calling other people's code needs no keys"},
 	{"aggregator/internal/fence", nil, "the fence knows names and time"},
 	{"aggregator/internal/excess", []string{"aggregator/internal/account", "algorithm", "dynamicconfig", "rpc", "internal/exactbucket"}, "metrics of what passes beyond limits know no keys"},
 	{"aggregator/internal/hosts", []string{"aggregator/internal/account", "algorithm"}, "the numbers of hosts know no keys and no messages"},
@@ -61,7 +61,7 @@ var rooms = []layer{
 	{"internal/admin/api/reply", []string{"dynamicconfig", "dynamicconfig/history", "internal/daemon/callers"}, "the forms of answers know no questions"},
 	{"internal/admin/api/events", []string{"internal/admin/api/reply"}, "events are for people, and about anything"},
 	{"rpc/usage/batches", []string{"rpc", "rpc/usage"}, "batches know no keys and no rules"},
-	{"aggregator/internal/rules", []string{"aggregator/internal/account", "algorithm", "dynamicconfig"}, "what rules mean for keys needs no keys and no messages"},
+	{"aggregator/internal/rules", []string{"aggregator/internal/account", "aggregator/internal/guard", "algorithm", "dynamicconfig"}, "what rules mean for keys needs no keys and no messages"},
 	{"aggregator/internal/account/past", nil, "the past of a key is limits and times"},
 	{"aggregator/internal/account", []string{"algorithm", "dynamicconfig", "rpc", "rpc/claims", "rpc/usage", "internal/exactbucket", "internal/rowset", "internal/sum"}, "an account is the state of one key, and knows no messages but their rows"},
 }

@@ -3,7 +3,6 @@
 package account
 
 import (
-	"errors"
 	"math"
 	"time"
 
@@ -26,7 +25,7 @@ type Kept struct {
 
 	ends    time.Duration      // until when parts are good
 	parts   map[uint32]float64 // of the capacity, by host
-	failed  error              // weigh did not return, and is not called again until ends
+	failed  error              // weigh panicked, and is not called again until ends
 	hosts   []uint32           // to weigh
 	demands []algorithm.Demand
 }
@@ -81,11 +80,9 @@ func (k *Kept) Divide(now time.Duration, capacity float64) {
 	if !(capacity > 0) {
 		capacity = 1 // of nothing, all parts are 0
 	} else if len(hosts) > 0 {
-		k.failed = errEnds // if it does not return
 		func() {
 			defer rpc.Recovered(&k.failed)
 			k.weigh(capacity, demands, parts)
-			k.failed = nil
 		}()
 	}
 	if k.failed != nil {
@@ -102,9 +99,6 @@ func (k *Kept) Divide(now time.Duration, capacity float64) {
 		k.parts[host] = parts[i] / max(all, capacity) // in proportion, if they are too much
 	}
 }
-
-// errEnds is why a weigher that did not return is not called again at once.
-var errEnds = errors.New("the weigher ended its goroutine")
 
 // Part is host's part of the capacity; false if the host was not there yet. A Weigh may
 // have made anything of it; Valid reports whether it is one.

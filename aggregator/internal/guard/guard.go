@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guard calls the methods of Owners, which are other people's code. It logs the
-// errors and panics of a method, and a method that does not return does not hold up the
-// other Owners. It does not know what the methods do, and it ends no call.
+// Package guard calls the methods of Owners, and Weighs, which are other people's code. It logs
+// the errors and panics of a method. A method that does not return does not hold up the other
+// Owners, and a Weigh that does not return does not hold up other keys. The package does not know
+// what they do, and it ends no call.
 package guard
 
 import (

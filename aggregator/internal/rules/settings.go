@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/aggregator/internal/guard"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 )
@@ -33,6 +34,7 @@ type Settings struct {
 	registry *algorithm.Registry
 	built    sync.Map // what accounts must know, by rule and algorithm
 	quotas   quotas
+	weighers *guard.Weighers
 }
 
 // New returns the Settings of snapshot, for the algorithms in registry. Member returns
@@ -56,10 +58,11 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, member 
 		MaxHosts: p.MaxHostsPerKey,
 		Snapshot: snapshot,
 		registry: registry,
+		weighers: new(guard.Weighers),
 	}
 	var counted quotas
 	if before != nil {
-		s.Number, s.Side, counted = before.Number+1, before.Side, before.quotas
+		s.Number, s.Side, counted, s.weighers = before.Number+1, before.Side, before.quotas, before.weighers
 	}
 	s.quotas = s.newQuotas(counted)
 	return s, nil
@@ -188,11 +191,13 @@ func (s *Settings) Config(rule *dynamicconfig.Rule, name string) (*account.Confi
 				if c.Bands == nil {
 					c.Bands = make(map[int64]algorithm.Weigher)
 				}
-				c.Bands[priority] = a.Weigher
+				c.Bands[priority] = s.weighers.Bounded(name, a.Weigher)
 			}
 		}
 	}
-	c.Algorithm, b.err = s.registry.Build(name, parameters)
+	if c.Algorithm, b.err = s.registry.Build(name, parameters); b.err == nil {
+		c.Algorithm.Weigher = s.weighers.Bounded(name, c.Algorithm.Weigher)
+	}
 	s.built.Store(ruled{rule, name}, b)
 	return b.config, b.err
 }

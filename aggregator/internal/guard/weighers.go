@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/headgate/headgate/algorithm"
+)
+
+// againAfter is for how long a weigher is not called that did not return in time.
+const againAfter = 10 * time.Second
+
+// errHangs is why a weigher is not called that did not return in time.
+var errHangs = fmt.Errorf("the weigher did not return within %v: it is called again %v later, but not before it has returned", returnsWithin, againAfter)
+
+// Weighers bounds how long the weighers of services take, by name. The zero Weighers is ready to
+// use. It is safe for concurrent use.
+type Weighers struct {
+	all sync.Map // to *weigher, by name
+}
+
+// Bounded returns w, the weigher called name, whose Weigh panics when it ends its goroutine, or after
+// a second. It goes on by itself then, and keeps no lock and no memory of its caller. The weighers
+// that come with headgate are returned as they are.
+func (ws *Weighers) Bounded(name string, w algorithm.Weigher) algorithm.Weigher {
+	if w.Form == algorithm.FormPlain {
+		one, _ := ws.all.LoadOrStore(name, &weigher{weigh: w.Weigh})
+		w.Weigh = one.(*weigher).call //nolint:errcheck // nothing else is stored
+	}
+	return w
+}
+
+// weigher is one Weigh of a service.
+type weigher struct {
+	weigh algorithm.Weigh
+
+	mu    sync.Mutex // protects following fields
+	hang  int        // how many calls did not return in time, and still run
+	again time.Time  // not called before
+}
+
+// hangs notes that n more calls, or fewer, do not return.
+func (w *weigher) hangs(n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	if w.hang += n; n > 0 {
+		w.again = time.Now().Add(againAfter)
+	}
+}
+
+// rests reports whether weigh is not called now.
+func (w *weigher) rests() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	return w.hang > 0 || !w.again.IsZero() && time.Now().Before(w.again)
+}
+
+// call is weigh on another goroutine.
+func (w *weigher) call(capacity float64, demands []algorithm.Demand, parts []float64) {
+	if w.rests() {
+		panic(errHangs)
+	}
+	made, done := make([]float64, len(parts)), make(chan error, 1)
+	go func() {
+		err := errors.New("the weigher ended its goroutine")
+		defer func() { done <- err }()
+		err = safely(func() error { w.weigh(capacity, demands, made); return nil })
+	}()
+	late := time.NewTimer(returnsWithin)
+	defer late.Stop()
+	select {
+	case err := <-done:
+		if err != nil {
+			panic(err)
+		}
+		copy(parts, made)
+	case <-late.C:
+		w.hangs(1)
+		go func() { _ = <-done; w.hangs(-1) }()
+		panic(errHangs)
+	}
+}
