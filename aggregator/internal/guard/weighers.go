@@ -66,23 +66,23 @@ func (w *weigher) call(capacity float64, demands []algorithm.Demand, parts []flo
 	if w.rests() {
 		panic(errHangs)
 	}
-	made, done := make([]float64, len(parts)), make(chan error, 1)
+	made, done := make([]float64, len(parts)), make(chan struct{})
+	err := errors.New("the weigher ended its goroutine")
 	go func() {
-		err := errors.New("the weigher ended its goroutine")
-		defer func() { done <- err }()
+		defer close(done)
 		err = safely(func() error { w.weigh(capacity, demands, made); return nil })
 	}()
 	late := time.NewTimer(returnsWithin)
 	defer late.Stop()
 	select {
-	case err := <-done:
+	case <-done:
 		if err != nil {
 			panic(err)
 		}
 		copy(parts, made)
 	case <-late.C:
 		w.hangs(1)
-		go func() { _ = <-done; w.hangs(-1) }()
+		go func() { <-done; w.hangs(-1) }()
 		panic(errHangs)
 	}
 }
