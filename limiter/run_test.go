@@ -327,6 +327,26 @@ func TestRunEndsAtOnce(t *testing.T) {
 	})
 }
 
+// A host that stops while an owner is asked says nothing about the owner.
+func TestAHostThatStopsDoesNotLogItsOwners(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		g := NewGroup(kept(t, time.Second), 1, WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		g.For("k").Allow()
+		asked := make(chan struct{})
+		stop := running(t, g, updater(func(ctx context.Context, r *usage.Report, done func(usage.Part, *usage.Grants, error)) {
+			close(asked)
+			<-ctx.Done()
+			done(usage.Part{Owner: "owner", Usage: r}, nil, ctx.Err())
+		}))
+		<-asked
+		stop()
+		if log.Len() > 0 {
+			t.Error(log.String())
+		}
+	})
+}
+
 // stall is a gauge that stops the loop for a while, as if the host had been
 // suspended.
 type stall struct {

@@ -99,7 +99,9 @@ func (l *Loop) send(ctx context.Context, batches []*report.Batch, calls *sync.Wa
 				if err != nil {
 					l.Steps.Fail(stage.Now(), b, part.Rows)
 				}
-				l.note(b, part, err)
+				if err == nil || ctx.Err() == nil { // otherwise this host stops, which says nothing of the owner
+					l.note(b, part, err)
+				}
 			})
 			l.Steps.Done(b)
 		})
