@@ -57,7 +57,7 @@ func (c Config) Validate() error {
 func (c Config) listen() string { return cmp.Or(c.Listen, c.Address) }
 
 // Node is one host of a cluster. It limits, and it decides for the keys that it
-// owns. It is safe for concurrent use.
+// owns. Use New. It is safe for concurrent use.
 type Node struct {
 	options
 	inquiries

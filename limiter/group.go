@@ -24,7 +24,7 @@ const Auto = share.Auto
 // Measured ends a stated demand: after SetDemand(Measured), the host measures its demand again.
 const Measured = share.Measured
 
-// Group holds the limiters of one host. Keys come to life at their first use
+// Group holds the limiters of one host. Use NewGroup. Keys come to life at their first use
 // and leave when they have been idle for their rule's idle_after.
 //
 // All methods, and those of the Limiters, are safe for concurrent use. Of a Limiter's methods,

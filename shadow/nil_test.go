@@ -7,22 +7,28 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/shadow"
 )
 
-// A migration from or to nothing refuses everything there.
-func TestAMigrationWithoutAStageRefuses(t *testing.T) {
-	has := limiter.NewBucket(1, 10)
-	for name, l := range map[string]*shadow.Limiter{
-		"no old": shadow.New(nil, has, dynamicconfig.ModeOldShadowNew), "no new": shadow.New(has, nil, dynamicconfig.ModeNewShadowOld),
-		"no stages": shadow.FromStages(nil, nil, dynamicconfig.ModeNew),
+// A stage that is nil refuses everything, on either side, and is measured as such.
+func TestAStageThatIsNilRefusesEverything(t *testing.T) {
+	now, many := stage.Now(), limiter.NewBucket(100, 100).Limiter().Stage()
+	for mode, allows := range map[dynamicconfig.Mode]bool{
+		dynamicconfig.ModeOld: false, dynamicconfig.ModeOldShadowNew: false, dynamicconfig.ModeNewShadowOld: true, dynamicconfig.ModeNew: true,
 	} {
-		if l.Allow() {
-			t.Errorf("%s: it allows an event", name)
+		for name, s := range map[string]stage.Stage{
+			"pair":     shadow.NewPair(now, nil, many, mode, nil),
+			"stages":   shadow.FromStages(nil, many, mode).Stage(),
+			"limiters": shadow.New(nil, limiter.FromStage(many), mode).Stage(),
+			"migrator": shadow.Migrator().Stages(now, nil, many, mode, nil),
+		} {
+			if got := s.Allow(t.Context(), now); got.OK() != allows {
+				t.Errorf("%s, %v: %v", name, mode, got)
+			}
 		}
-		for mode := range dynamicconfig.Mode(200) {
-			l.SetMode(mode)
-		}
-		l.Charge(1)
+	}
+	if got := shadow.New(nil, nil, dynamicconfig.ModeNew).Allow(); got {
+		t.Error("two limiters that are nil allow an event")
 	}
 }

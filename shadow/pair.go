@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -43,12 +44,18 @@ func init() { end() }
 // NewPair returns a Pair that migrates from old to new and starts in mode. A
 // mode that does not exist counts as disabled. The Pair asks a remote shadow in
 // the background: background runs a function in any goroutine, or returns false
-// if too much runs already. If background is nil, no remote shadow is asked.
+// if too much runs already. If background is nil, no remote shadow is asked. A stage that is
+// nil refuses everything.
 func NewPair(now stage.Instant, old, new stage.Stage, mode dynamicconfig.Mode, background func(func()) bool) *Pair {
 	if background == nil {
 		background = func(func()) bool { return false }
 	}
 	p := &Pair{sides: [2]stage.Stage{old, new}, background: background}
+	for i, s := range p.sides {
+		if s == nil {
+			p.sides[i] = limiter.FromStage(nil).Stage()
+		}
+	}
 	p.observe(now)
 	p.mode.Store(uint32(existing(mode)))
 	p.answered = roles[p.Mode()].primary

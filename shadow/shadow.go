@@ -28,8 +28,8 @@ type base = limiter.Limiter
 type Staged interface{ Stage() stage.Stage }
 
 // New returns a Limiter that migrates from old to new and starts in mode. A mode
-// that does not exist counts as disabled. The Limiter does not compare slots in
-// flight: see SlotsPair.
+// that does not exist counts as disabled. A limiter that is nil refuses everything. The
+// Limiter does not compare slots in flight: see SlotsPair.
 func New(old, new Staged, mode dynamicconfig.Mode) *Limiter {
 	stages := [2]stage.Stage{}
 	for i, l := range [2]Staged{old, new} {
@@ -40,13 +40,8 @@ func New(old, new Staged, mode dynamicconfig.Mode) *Limiter {
 	return FromStages(stages[0], stages[1], mode)
 }
 
-// FromStages is like New, for two stages. One that is nil refuses everything.
+// FromStages is like New, for two stages.
 func FromStages(old, new stage.Stage, mode dynamicconfig.Mode) *Limiter {
-	for _, s := range []*stage.Stage{&old, &new} {
-		if *s == nil {
-			*s = limiter.FromStage(nil).Stage()
-		}
-	}
 	p := NewPair(stage.Now(), old, new, mode, background.New(maxBackground, slog.New(slog.DiscardHandler)).Run)
 	return &Limiter{limiter.FromStage(p), p}
 }

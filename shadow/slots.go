@@ -25,7 +25,7 @@ type SlotsPair struct {
 var _ stage.SlotsMigration = (*SlotsPair)(nil)
 
 // NewSlotsPair returns a SlotsPair that migrates from old to new and starts in
-// mode. A mode that does not exist counts as disabled.
+// mode. A mode that does not exist counts as disabled. Neither old nor new may be nil.
 func NewSlotsPair(old, new stage.Slots, mode dynamicconfig.Mode) *SlotsPair {
 	p := &SlotsPair{sides: [2]stage.Slots{old, new}}
 	p.SetMode(mode)

@@ -25,7 +25,7 @@ type Engine struct {
 
 var _ edge.Engine = (*Engine)(nil)
 
-// New returns the Engine of group. limits returns the rules in force, by which Look describes
+// New returns the Engine of group, which may not be nil. limits returns the rules in force, by which Look describes
 // keys that are not in use. If limits is nil, Look does not know such keys.
 func New(group *limiter.Group, limits func() *dynamicconfig.Snapshot) *Engine {
 	return &Engine{group, limits, make(chan struct{}, maxGoroutines)}

@@ -44,10 +44,10 @@ var (
 	_ stage.Charges = (*Owners)(nil)
 )
 
-// New returns the Owners that taker asks.
+// New returns the Owners that taker asks; taker may not be nil.
 func New(taker *ask.Taker) *Owners { return &Owners{taker: taker} }
 
-// NewAuto returns the Owners that taker asks for keys under limiter.Auto.
+// NewAuto returns the Owners that taker, which may not be nil, asks for keys under limiter.Auto.
 func NewAuto(taker *ask.Taker) *Owners { return &Owners{taker: taker, auto: true} }
 
 // Waits returns Owners with another timeout: an event waits for its owner's

@@ -244,7 +244,7 @@ func count(b bool) int {
 }
 
 // Look returns what group knows of key under limits, in a cluster of so many hosts. It
-// changes nothing, and brings no key to life.
+// changes nothing, and brings no key to life. Neither group nor limits may be nil.
 func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key string) Key {
 	k := Key{Key: limits.Shown(key)}
 	rule, ok := limits.Match(key)

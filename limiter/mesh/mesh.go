@@ -86,7 +86,7 @@ func WithScope(scope tally.Scope) Option {
 	}
 }
 
-// New returns the Mesh of the host that others know as self.
+// New returns the Mesh of the host that others know as self. rules may not be nil.
 func New(self string, rules Rules, config Config, options ...Option) *Mesh {
 	if config.MaxKeys <= 0 {
 		config.MaxKeys = DefaultMaxKeys

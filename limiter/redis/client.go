@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -51,8 +52,12 @@ type Options struct {
 
 // Client returns a client for New, with a pool of connections and short
 // timeouts. It never sends a command again, because the event cannot wait, but
-// follows a Redis Cluster's redirects. The caller closes it.
+// follows a Redis Cluster's redirects. The caller closes it. New refuses it if o has no
+// Addresses.
 func Client(o Options) goredis.UniversalClient {
+	if len(o.Addresses) == 0 || slices.Contains(o.Addresses, "") {
+		return addressless{goredis.NewClient(new(goredis.Options))} // the library means a Redis on this machine
+	}
 	if o.Timeout <= 0 {
 		o.Timeout = DefaultTimeout
 	}
@@ -86,6 +91,9 @@ func Client(o Options) goredis.UniversalClient {
 		},
 	})
 }
+
+// addressless is a client that was not told where Redis is. New refuses it.
+type addressless struct{ goredis.UniversalClient }
 
 const (
 	// bufferSize is enough for a call and its answer.

@@ -4,6 +4,7 @@ package redis_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,5 +33,19 @@ func TestBucketsWorkWithoutWhatIsNil(t *testing.T) {
 	}
 	if _, err := redis.New(nil, redis.Config{}); err == nil {
 		t.Error("there are buckets without a client")
+	}
+}
+
+// Without an address, the library would connect to a Redis on this machine, where each host has
+// a bucket of its own.
+func TestAClientWithoutAnAddressIsRefused(t *testing.T) {
+	for _, addresses := range [][]string{nil, {""}, {"127.0.0.1:1", ""}} {
+		client := redis.Client(redis.Options{Addresses: addresses})
+		if _, err := redis.New(client, redis.Config{}); err == nil || !strings.Contains(err.Error(), "give Options.Addresses") {
+			t.Errorf("%q: %v", addresses, err)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

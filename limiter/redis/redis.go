@@ -92,6 +92,9 @@ func New(client goredis.UniversalClient, config Config, options ...Option) (*Buc
 	if client == nil {
 		return nil, errors.New("redis: the client is nil: use Client")
 	}
+	if _, ok := client.(addressless); ok {
+		return nil, errors.New("redis: an address of Redis is missing: give Options.Addresses, each as in 10.0.0.7:6379")
+	}
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}

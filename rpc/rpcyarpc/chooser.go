@@ -64,7 +64,7 @@ func (*conn) NotifyStatusChanged(peer.Identifier) {}
 
 var _ peer.Chooser = (*Chooser)(nil)
 
-// NewChooser returns a Chooser that dials by t, a gRPC transport or its dialer.
+// NewChooser returns a Chooser that dials by t, a gRPC transport or its dialer; t may not be nil.
 func NewChooser(t peer.Transport) *Chooser {
 	return &Chooser{transport: t, now: time.Now, peers: make(map[string]*conn)}
 }

@@ -3,6 +3,7 @@
 package rpcyarpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -34,7 +35,8 @@ const (
 	DefaultMaxConnections = 10_000
 )
 
-// ClientOptions is the setup of a Client. The zero value is plain text.
+// ClientOptions is the setup of a Client. The zero value is plain text. A negative number is as
+// 0, which is the default.
 type ClientOptions struct {
 	// Caller is the YARPC name of the calling service; default DefaultService.
 	Caller string
@@ -125,7 +127,7 @@ func (c *Client) Close() error {
 }
 
 // PeersOver is the rpc.Peers over a service's own dispatcher: config is what
-// dispatcher.ClientConfig returns for an outbound that has a Chooser.
+// dispatcher.ClientConfig returns for an outbound that has a Chooser, and may not be nil.
 func PeersOver(config transport.ClientConfig) rpc.Peers {
 	return peers{client: headgateyarpc.NewDeciderYARPCClient(config)}
 }
@@ -161,9 +163,10 @@ func (r remote) Update(ctx context.Context, host string, payload *anypb.Any) (*a
 	return response.GetPayload(), nil
 }
 
-func orDefault[T comparable](v, byDefault T) T {
+// orDefault is byDefault if v is zero or negative.
+func orDefault[T cmp.Ordered](v, byDefault T) T {
 	var zero T
-	if v == zero {
+	if v <= zero {
 		return byDefault
 	}
 	return v

@@ -29,7 +29,7 @@ import (
 const drain = 300 * time.Millisecond
 
 // ServerOptions is the setup of a Server. With the zero value, connections are plain text,
-// and the host is the one that the message names.
+// and the host is the one that the message names. A negative number is as 0, which is the default.
 type ServerOptions struct {
 	// Service is the YARPC service name to answer to; default DefaultService.
 	Service string
@@ -66,7 +66,7 @@ type Server struct {
 	err     error         // of stopping; read it after stopped
 }
 
-// NewServer returns a Server of decider, which takes over listener.
+// NewServer returns a Server of decider, which takes over listener. Neither may be nil.
 func NewServer(listener net.Listener, decider rpc.Decider, o ServerOptions) *Server {
 	limit := orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
 	tracking := conns.Track(listener, orDefault(o.MaxConnections, DefaultMaxConnections))
@@ -128,7 +128,7 @@ func (s *Server) shut() {
 }
 
 // Procedures are decider's YARPC procedures, for the Register of a service's
-// own dispatcher. Identify is as in ServerOptions, and may be nil.
+// own dispatcher. Identify is as in ServerOptions, and may be nil; decider may not.
 func Procedures(decider rpc.Decider, identify Identify) []transport.Procedure {
 	return headgateyarpc.BuildDeciderYARPCProcedures(handler{decider: decider, identify: identify})
 }

@@ -39,6 +39,9 @@ func (s *Standalone) Start(ctx context.Context, decider rpc.Decider) (err error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
+	if decider == nil {
+		return errors.New("rpcyarpc: the decider is nil: there is nothing that answers other hosts")
+	}
 	if s.Listener == nil {
 		if s.Listener, err = new(net.ListenConfig).Listen(ctx, "tcp", s.Address); err != nil {
 			return err
@@ -127,6 +130,9 @@ type Dispatched struct {
 // identify is as in ServerOptions, and may be nil. Call OnDispatcher before the
 // dispatcher starts, start the dispatcher before the Node, and stop it after.
 func OnDispatcher(dispatcher *yarpc.Dispatcher, outbound string, chooser *Chooser, identify Identify) (*Dispatched, error) {
+	if dispatcher == nil {
+		return nil, errors.New("rpcyarpc: the dispatcher is nil: give the service's own, or leave headgate.WithTransport out")
+	}
 	config, ok := dispatcher.OutboundConfig(outbound)
 	if !ok || config.Outbounds.Unary == nil {
 		return nil, fmt.Errorf("rpcyarpc: the dispatcher has no unary outbound %q", outbound)

@@ -150,6 +150,7 @@ func TestNobodySendsWhatTheOtherSideWouldRefuse(t *testing.T) {
 		wantRefused(t, err, row.want)
 		wantRefused(t, g.Check(2), row.want)
 	}
+	wantRefused(t, (*usage.Grants)(nil).Check(2), "there is no answer")
 }
 
 func TestOnlyTheRightTypeIsRead(t *testing.T) {

@@ -142,6 +142,9 @@ func (r *Report) checkColumns() error {
 // Check reports what in g is against the contract as an answer about n keys,
 // naming the first such row, or nil. The error is an ErrPayload.
 func (g *Grants) Check(n int) error {
+	if g == nil {
+		return rpc.Refuse("there is no answer; answer every key, in order")
+	}
 	if len(g.Weight) != n || len(g.Burst) != n || len(g.Used) != n || len(g.Lease) != n || g.Tokens != nil && len(g.Tokens) != n {
 		return rpc.Refuse("the answer does not fit: %d keys, %d weights, %d bursts, %d used, %d leases, %d tokens; answer every key, in order",
 			n, len(g.Weight), len(g.Burst), len(g.Used), len(g.Lease), len(g.Tokens))
