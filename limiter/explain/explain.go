@@ -43,6 +43,22 @@ type Key struct {
 	Algorithm string `json:"algorithm,omitempty"`
 	Mode      string `json:"mode,omitempty"`
 
+	Part
+	Counts
+
+	// UsedBy is how many hosts use the key, programs that listen nowhere among them. It is
+	// set in lists of keys only, at the host that owns the key.
+	UsedBy int `json:"used_by,omitempty"`
+
+	// Refuses: an event that costs 1 would be refused now.
+	Refuses bool `json:"refuses"`
+
+	// Because says in a sentence why events are refused here now, or how they are decided.
+	Because string `json:"because"`
+}
+
+// Part is what one host has of a key's limit, and what it decides by.
+type Part struct {
 	// Limit and Burst are this host's part now. Tokens are what is there of it: negative
 	// in debt. Nil where nothing is limited.
 	Limit  *float64 `json:"limit,omitempty"`
@@ -67,7 +83,10 @@ type Key struct {
 
 	// Asks: its bucket is elsewhere, and is asked for each event.
 	Asks bool `json:"asks"`
+}
 
+// Counts are what one host has counted of a key.
+type Counts struct {
 	// Allowed and Rejected count cost since the key came to life at this host. In lists of keys
 	// by amount, what programs were allowed and rejected that report at its edge is among it.
 	Allowed  int64 `json:"allowed"`
@@ -81,16 +100,6 @@ type Key struct {
 	Asked    int64 `json:"asked,omitempty"`
 	Granted  int64 `json:"granted,omitempty"`
 	Withheld int64 `json:"withheld,omitempty"`
-
-	// UsedBy is how many hosts use the key, programs that listen nowhere among them. It is
-	// set in lists of keys only, at the host that owns the key.
-	UsedBy int `json:"used_by,omitempty"`
-
-	// Refuses: an event that costs 1 would be refused now.
-	Refuses bool `json:"refuses"`
-
-	// Because says in a sentence why events are refused here now, or how they are decided.
-	Because string `json:"because"`
 }
 
 // Explanation is why a key is limited as it is, over all hosts of a cluster.

@@ -4,6 +4,7 @@ package explain
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -41,7 +42,7 @@ func TestTheSumOfHosts(t *testing.T) {
 	}
 	g := limiter.NewGroup(s, 3)
 	here := Here("c", g, s, 3, "k1")
-	e := Sum(s, "k1", "b", []Host{here, {Host: "b", Error: "it is gone"}, {Host: "a", Limits: "older", Key: Key{InUse: true, Fallback: true, Refuses: true}}})
+	e := Sum(s, "k1", "b", []Host{here, {Host: "b", Error: "it is gone"}, {Host: "a", Limits: "older", Key: Key{InUse: true, Part: Part{Fallback: true}, Refuses: true}}})
 	want := `the rule "k*" limits the key to 10/s; 1 of 3 hosts use it; 1 would refuse an event now; 1 goes by ` + "`fallback: even`" + `; the key's owner, b, does not answer; 1 host does not answer; 1 has another version of the limits`
 	if e.Because != want || e.OwnerAnswers || e.Hosts[0].Host != "a" || strings.Contains(e.Key, "k1") || here.Key.InUse || here.Key.Because != "no caller uses the key at this host" {
 		t.Errorf("%+v", e)
@@ -83,7 +84,7 @@ func TestABucketThatMayBorrowRefusesInDebtOnly(t *testing.T) {
 		{100 * time.Millisecond, 0.9, false, "0.9 of 3 tokens are there"},
 	} {
 		limit, burst := 2.0, 3.0
-		k := Key{Limit: &limit, Burst: &burst, Tokens: &tt.tokens}
+		k := Key{Part: Part{Limit: &limit, Burst: &burst, Tokens: &tt.tokens}}
 		if got := strings.Join(k.tokens(&dynamicconfig.Rule{MaxDebt: tt.debt}), "; "); got != tt.want || k.Refuses != tt.refuses {
 			t.Errorf("%v: %q, refuses: %t; want %q", tt, got, k.Refuses, tt.want)
 		}
@@ -228,5 +229,22 @@ func TestARemoteBucketIsNotTheOwners(t *testing.T) {
 		if k := Look(g, s, 1, "k"); !strings.Contains(k.Because, "the remote bucket does not answer") {
 			t.Errorf("%s: %+v", name, k)
 		}
+	}
+}
+
+// Programs read a Key as one object of JSON, whatever it consists of here.
+func TestAKeyIsOneObject(t *testing.T) {
+	one, at := 1.0, time.Unix(1, 0).UTC()
+	got, err := json.Marshal(Key{
+		Key: "k", InUse: true, Private: true, Rule: "k", Algorithm: "auto", Mode: "new",
+		Part:   Part{Limit: &one, Burst: &one, Tokens: &one, Weight: 1, Lease: 1, Fallback: true, FallbackSince: &at, Passes: 1, Asks: true},
+		Counts: Counts{Allowed: 1, Rejected: 1, Held: 1, Waiting: 1, Asked: 1, Granted: 1, Withheld: 1},
+		UsedBy: 1, Refuses: true, Because: "so",
+	})
+	const want = `{"key":"k","in_use":true,"private":true,"rule":"k","algorithm":"auto","mode":"new",` +
+		`"limit":1,"burst":1,"tokens":1,"weight":1,"lease_seconds":1,"fallback":true,"fallback_since":"1970-01-01T00:00:01Z","passes":1,"asks":true,` +
+		`"allowed":1,"rejected":1,"held":1,"waiting":1,"asked":1,"granted":1,"withheld":1,"used_by":1,"refuses":true,"because":"so"}`
+	if err != nil || string(got) != want {
+		t.Errorf("%v: %s, want %s", err, got, want)
 	}
 }
