@@ -31,17 +31,28 @@ var (
 	update = flag.Bool("update", false, "write what faults do into docs/reliability.md")
 )
 
-const (
-	chaosLimit, chaosBurst = 50, 25
+// chaosLimit is the limit and the burst of each key. The short form has fewer calls.
+type chaosLimit struct{ rate, burst int }
 
-	chaosRules = `
+func newChaosLimit() chaosLimit {
+	if testrun.Long() || *strict || *from != "" {
+		return chaosLimit{rate: 50, burst: 25}
+	}
+	return chaosLimit{rate: 20, burst: 10}
+}
+
+func (c chaosLimit) rules() string {
+	return fmt.Sprintf(`
 defaults: {update_interval: 500ms, lease: 5s}
 limits:
-  - {key: "k:*", limit: 50/s, burst: 25}
-  - {key: "x:*", limit: 50/s, burst: 25, algorithm: exact}
+  - {key: "k:*", limit: %[1]d/s, burst: %[2]d}
+  - {key: "x:*", limit: %[1]d/s, burst: %[2]d, algorithm: exact}
   - {key: "f:*", limit: 100000/s}
-`
-)
+`, c.rate, c.burst)
+}
+
+// in is how many tokens the limit admits in d.
+func (c chaosLimit) in(d time.Duration) float64 { return float64(c.rate) * d.Seconds() }
 
 // load is programs that call the edges of a cluster all the time: with gRPC's own
 // balancing and health checks, and no retries.
@@ -155,10 +166,11 @@ func TestOwnersDie(t *testing.T) {
 			if !*strict {
 				t.Parallel()
 			}
-			c := newMemberCluster(t, size, true, chaosRules, "--lame-duck", "1s", "--drain", "5s")
+			limit := newChaosLimit()
+			c := newMemberCluster(t, size, true, limit.rules(), "--lame-duck", "1s", "--drain", "5s")
 			var all []death
 			for i := range *kills {
-				all = append(all, c.die(t, i%size, true), c.die(t, (i+1)%size, false))
+				all = append(all, c.die(t, limit, i%size, true), c.die(t, limit, (i+1)%size, false))
 			}
 			for _, killed := range []bool{true, false} {
 				of := slices.DeleteFunc(slices.Clone(all), func(d death) bool { return d.killed != killed })
@@ -176,7 +188,7 @@ func TestOwnersDie(t *testing.T) {
 
 // die has a daemon fail under load: it is killed, or ends in order. It returns when all
 // is as before.
-func (c *memberCluster) die(t *testing.T, victim int, killed bool) death {
+func (c *memberCluster) die(t *testing.T, limit chaosLimit, victim int, killed bool) death {
 	t.Helper()
 	v := c.nodes[victim]
 	var edges []string
@@ -199,9 +211,9 @@ func (c *memberCluster) die(t *testing.T, victim int, killed bool) death {
 	if testrun.Long() || *strict {
 		pressure = 5
 	}
-	l := newLoad(t, edges, append([]string{"f:0", "f:1", "f:2", "f:3"}, limited...), pressure*chaosLimit)
+	l := newLoad(t, edges, append([]string{"f:0", "f:1", "f:2", "f:3"}, limited...), pressure*limit.rate)
 	for _, key := range limited {
-		eventually(t, "the burst is spent", func() bool { return l.taken(key) > 3*chaosBurst })
+		eventually(t, "the burst is spent", func() bool { return l.taken(key) > 3*limit.burst })
 	}
 	for _, d := range others {
 		eventually(t, "the owner answers", func() bool { return decided(t.Context(), d, probed) })
@@ -220,15 +232,15 @@ func (c *memberCluster) die(t *testing.T, victim int, killed bool) death {
 	drive(nil, nil, 1, 3*time.Second) // while the load runs
 	for i, key := range limited {
 		after := l.taken(key)
-		took := time.Since(began).Seconds()
-		over := float64(after-before[i]) - chaosLimit*took
+		took := time.Since(began)
+		over := float64(after-before[i]) - limit.in(took)
 		// A change of owner gives one burst at most, never a second one.
-		most := float64(chaosBurst)
+		most := float64(limit.burst)
 		if !*strict && waited.starved() { // edges whose owners answer late use the fallback, which is the limit once more
-			most += chaosLimit*took + chaosBurst
+			most += limit.in(took) + float64(limit.burst)
 		}
 		if d.over = max(d.over, over); over > most {
-			t.Errorf("kill -9: %v: %s: %.0f tokens more than the limit, the burst is %d", killed, key, over, chaosBurst)
+			t.Errorf("kill -9: %v: %s: %.0f tokens more than the limit, the burst is %d", killed, key, over, limit.burst)
 		}
 	}
 	l.close()
@@ -281,7 +293,8 @@ func TestARollingUpgrade(t *testing.T) {
 // rollingRestart restarts 5 daemons under load, one by one. first starts each the first time.
 func rollingRestart(t *testing.T, first func(*exec.Cmd) error) {
 	t.Helper()
-	c := newMemberClusterBy(t, first, 5, true, chaosRules, "--lame-duck", "1s", "--drain", "5s")
+	limit := newChaosLimit()
+	c := newMemberClusterBy(t, first, 5, true, limit.rules(), "--lame-duck", "1s", "--drain", "5s")
 	var edges, keys []string
 	all := testrun.Long() || *strict || *from != ""
 	for i, n := range c.nodes {
@@ -292,9 +305,9 @@ func rollingRestart(t *testing.T, first func(*exec.Cmd) error) {
 			}
 		}
 	}
-	l := newLoad(t, edges, keys, 2*chaosLimit)
+	l := newLoad(t, edges, keys, 2*limit.rate)
 	for _, key := range keys {
-		eventually(t, "the burst is spent", func() bool { return l.taken(key) > 3*chaosBurst })
+		eventually(t, "the burst is spent", func() bool { return l.taken(key) > 3*limit.burst })
 	}
 	before, began, waited := make(map[string]int), time.Now(), waits()
 	for _, key := range keys {
@@ -314,16 +327,16 @@ func rollingRestart(t *testing.T, first func(*exec.Cmd) error) {
 		after[key] = l.taken(key)
 	}
 	elapsed := time.Since(began)
-	limits := 1.05 // of what is admitted
+	times := 1.05 // the limit
 	if !*strict && waited.starved() {
-		limits = 2 // as in die
+		times = 2 // as in die
 	}
 	used, of := make(map[string]float64), make(map[string]float64) // by group of keys
 	for _, key := range keys {
-		n, allowed := after[key]-before[key], chaosLimit*elapsed.Seconds()
+		n, allowed := after[key]-before[key], limit.in(elapsed)
 		used[key[:1]] += float64(n)
 		of[key[:1]] += allowed
-		if float64(n) > limits*allowed+chaosBurst {
+		if float64(n) > times*allowed+float64(limit.burst) {
 			t.Errorf("%s: %d admitted in %v, where the limit admits %.0f", key, n, elapsed, allowed)
 		}
 	}

@@ -58,7 +58,7 @@ func TestASoak(t *testing.T) {
 	case testrun.Long():
 		lasts = 20 * time.Second
 	default:
-		lasts, samples, between = 12*time.Second, 24, 10*time.Millisecond
+		lasts, samples, between = 12*time.Second, 24, 25*time.Millisecond
 	}
 	c := newMemberCluster(t, 3, true, soakRules(400))
 	free := addresses(t, 4)
