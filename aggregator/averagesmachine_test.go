@@ -34,6 +34,7 @@ const deciders = 3
 type sample struct {
 	rate float64
 	last time.Duration
+	away bool // it named another algorithm than the rule, and demands what it may use under that
 }
 
 // averages is a key whose owners keep averages, its hosts, and what an owner without anything
@@ -106,12 +107,22 @@ func (m *averages) sweep() {
 	}
 }
 
-// demand is what all hosts demand.
-func (m *averages) demand() (all float64) {
+// demand is what all hosts demand that are away, or that are not.
+func (m *averages) demand(away bool) (all float64) {
 	for _, s := range m.known {
-		all += m.faded(s)
+		if s.away == away {
+			all += m.faded(s)
+		}
 	}
 	return all
+}
+
+// rest is the part of the limit that hosts away leave.
+func (m *averages) rest() float64 {
+	if limit := float64(m.rule.Limit) * m.part(); limit > 0 {
+		return max(1-m.demand(true)/limit, 0)
+	}
+	return 1
 }
 
 // report has h report, and checks what it is granted. The answer may be lost.
@@ -141,14 +152,18 @@ func (m *averages) report(h *averaged, heard bool) {
 	}
 	if total := u.Allowed[0] + u.Rejected[0]; total > 0 {
 		r := float64(total) / max(elapsed, min(time.Second, m.interval)).Seconds()
+		away := h.named != m.rule.Algorithm
+		if away {
+			r = max(r/2, min(r, min(has, m.part())*float64(m.rule.Limit)))
+		}
 		before, ok := m.known[h.name]
 		if !ok && has > 0 && len(m.known) == 0 {
 			m.learns = max(m.learns, m.now+m.interval)
 		}
-		if ok {
+		if ok && before.away == away {
 			r = 0.5*r + 0.5*m.faded(before)
 		}
-		m.known[h.name] = sample{r, m.now}
+		m.known[h.name] = sample{r, m.now, away}
 	}
 	if g.Lease[0] == 0 {
 		return
@@ -166,12 +181,16 @@ func (m *averages) report(h *averaged, heard bool) {
 			m.Fatalf("at %v, %s keeps %v, and had %v", m.now, h.name, got, has)
 		}
 	case h.named == algorithm.NameDropRatio:
-		if want := min(1, float64(m.rule.Limit)*part/m.demand()); m.demand() > 0 && math.Abs(got-want) > 1e-6 {
+		if want := min(1, float64(m.rule.Limit)*part*m.rest()/m.demand(false)); m.demand(false) > 0 && math.Abs(got-want) > 1e-6 {
 			m.Fatalf("at %v, %s lets %v pass, want %v", m.now, h.name, got, want)
 		}
 	case h.named == "average/fair-share":
-	case m.demand() > 0:
-		if want := max(part*m.faded(m.known[h.name])/m.demand(), floor); math.Abs(got-want) > 1e-6 {
+	case m.known[h.name].away: // it has used nothing since it heard of the rule
+		if got != floor {
+			m.Fatalf("at %v, %s gets %v, want %v", m.now, h.name, got, floor)
+		}
+	case m.demand(false) > 0:
+		if want := max(part*m.rest()*m.faded(m.known[h.name])/m.demand(false), floor); math.Abs(got-want) > 1e-6 {
 			m.Fatalf("at %v, %s gets %v, want %v: %+v", m.now, h.name, got, want, m.known)
 		}
 	}

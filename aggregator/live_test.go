@@ -381,34 +381,37 @@ func TestOneKeyIsLimitedOnceUnderManyNames(t *testing.T) {
 	}
 }
 
-// A rule changes from one algorithm to another, and its hosts hear of it one after
-// another.
 // Hosts whose rules name another algorithm, or one that the owner does not have, as hosts of the
 // next release may, go on with their fallbacks. The owner leaves them that much.
 func TestWhatHostsUseUnderAnotherNameIsNotForOthers(t *testing.T) {
-	for name, other := range map[string]string{"elastic": "fair-share", "request-weighted": "fair-share", "auto": "fair-share", "fair-share": "elastic"} {
+	others := map[string]string{"elastic": "fair-share", "request-weighted": "fair-share", "drop-ratio": "auto", "auto": "fair-share", "fair-share": "elastic", "pool/fair-share": "auto"}
+	for name, other := range others {
 		for _, named := range []string{other, "pool/mine"} {
 			var log bytes.Buffer
 			a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(name)), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 			if err != nil {
 				t.Fatal(err)
 			}
-			c := newCrowd(a, 100, 90)
+			c := newCrowd(a, 100, 900)
 			c.names[0] = name
+			most := 0.36
+			if name == "drop-ratio" { // whose weight is of what it wants
+				most /= 9
+			}
 			for i := range 40 {
 				for _, host := range []string{"other1", "other2"} {
 					if g := step(t, a, c.now, host, reportOf(named, 99, 171, 3*s, "k")); g.Lease[0] != 0 {
 						t.Fatalf("%s: a grant of %+v", name, g)
 					}
 				}
-				if c.round(t, 3*s); i > 10 && c.sum() > 0.4 {
+				if c.round(t, 3*s); i > 10 && !(c.sum() <= most && c.sum() > most/2) {
 					t.Errorf("the rule names %s: beside two hosts that name %s and use a third each, one has %.2f", name, named, c.sum())
 					break
 				}
 			}
 			for _, k := range a.Look(c.now, "k") {
 				for _, host := range k.Hosts { // what a host is not told of is not granted
-					if host.Name != "host0" && k.Pooled && (host.Weight != 0 || host.Lent != 0) {
+					if host.Name != "host0" && k.Pooled && (host.Weight > 0.33 || host.Lent != 0) {
 						t.Errorf("the rule names %s: a host that names %s holds %+v", name, named, host)
 					}
 				}
@@ -427,6 +430,8 @@ func TestWhatHostsUseUnderAnotherNameIsNotForOthers(t *testing.T) {
 	}
 }
 
+// A rule changes from one algorithm to another, and its hosts hear of it one after
+// another.
 func TestARolloutToAnotherAlgorithmLendsNothingTwice(t *testing.T) {
 	names := []string{"elastic", "request-weighted", "auto", "fair-share"}
 	for _, from := range names {
@@ -451,8 +456,9 @@ func TestARolloutToAnotherAlgorithmLendsNothingTwice(t *testing.T) {
 				}
 				c.round(t, 3*s)
 				// A host that was counted under the old name may keep its grant for one
-				// interval, beside the parts of the others.
-				if sum := c.sum(); sum > 1.2 {
+				// interval, beside the parts of the others. Under averages, a host that hears of the
+				// new name gets its part before the others have reported, as one that is new.
+				if sum := c.sum(); sum > 1.25 {
 					t.Errorf("%s to %s, round %d: weights %.2f sum to %.2f", from, to, i, c.weight, sum)
 				}
 			}

@@ -190,7 +190,7 @@ type Report struct {
 
 	// Elsewhere says that another algorithm granted what the host has: the
 	// rules have changed, and one of the two does not know it yet. The host's
-	// use and what it has count, and it gets nothing.
+	// use and what it has are not for others, and it gets nothing.
 	Elsewhere bool
 
 	// Overlaps is set by Report: an earlier report of this host covered a part

@@ -58,6 +58,9 @@ func (a *Account) adopt(c *account.Config) {
 // Report implements account.Account.
 func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
 	row := a.ledger.rows.FindAt(a.found, host)
+	if r.Elsewhere { // what it is refused is not for it; if it has a grant, it may soon use that
+		r.Rates.Rejected = max(min(r.Rates.Total(), r.Has*limit.Rate)-r.Rates.Allowed, 0)
+	}
 	if r.Rates.Total() > 0 {
 		if row == none && r.Has > 0 {
 			a.learn(now)
@@ -71,11 +74,11 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		return account.Grant{}, false
 	case now < a.learns && r.Has > 0:
 		r.Keeps = true
-		return account.Grant{Used: a.ledger.sum.demand().Total()}, true
+		return account.Grant{Used: a.ledger.all().Total()}, true
 	case a.kept != nil:
 		return a.weighed(now, limit, host, row)
 	}
-	return grant(limit, a.floor, a.ledger.sum.demand(), a.ledger.demand(row, a.settings.Stages)), true
+	return a.grant(limit, a.ledger.demand(row, a.settings.Stages)), true
 }
 
 // learn is called when a host that is new here has a grant already. If it is the first
@@ -86,16 +89,24 @@ func (a *Account) learn(now time.Duration) {
 	}
 }
 
-// grant is for the host whose demand is own; sum includes own. Each host's weight
-// is the part that its demand is of all, or of a gate the part of it that passes.
-func grant(limit algorithm.Limit, floor algorithm.Floor, sum, own account.Rates) account.Grant {
-	all := sum.Total()
-	if floor == algorithm.FloorDrop {
+// rest is the part of limit that hosts away leave.
+func (a *Account) rest(limit algorithm.Limit) float64 {
+	if a.ledger.seldom == nil || !(limit.Rate > 0) {
+		return 1
+	}
+	return max(1-a.ledger.seldom.away.demand().Total()/limit.Rate, 0)
+}
+
+// grant is for the host whose demand is own, which the sum includes. Each host's weight is
+// the part that its demand is of all, or of a gate the part of it that passes.
+func (a *Account) grant(limit algorithm.Limit, own account.Rates) account.Grant {
+	all, rest, used := a.ledger.sum.demand().Total(), a.rest(limit), a.ledger.all().Allowed
+	if a.floor == algorithm.FloorDrop {
 		pass := 1.0
-		if all > limit.Rate {
-			pass = limit.Rate / all
+		if all > limit.Rate*rest {
+			pass = limit.Rate * rest / all
 		}
-		return account.Grant{Weight: pass, Burst: limit.Burst, Used: sum.Allowed}
+		return account.Grant{Weight: pass, Burst: limit.Burst, Used: used}
 	}
 	weight := 0.0
 	if all > 0 {
@@ -103,7 +114,8 @@ func grant(limit algorithm.Limit, floor algorithm.Floor, sum, own account.Rates)
 			weight = 1
 		}
 	}
-	return account.Grant{Weight: weight, Burst: weight * limit.Burst, Used: sum.Allowed}
+	weight *= rest
+	return account.Grant{Weight: weight, Burst: weight * limit.Burst, Used: used}
 }
 
 // weighed is what host, whose row is known or none, gets by a look at all hosts. A host
@@ -113,15 +125,19 @@ func (a *Account) weighed(now time.Duration, limit algorithm.Limit, host uint32,
 		return account.Grant{}, false
 	}
 	if a.kept.Stale(now, host, a.ledger.len()) {
-		for i := range a.ledger.rows.All {
+		for i, r := range a.ledger.rows.All {
+			if r.away {
+				continue
+			}
 			other := a.ledger.rows.Host(i)
 			wants := a.ledger.demand(i, a.settings.Stages).Total()
 			has, _ := a.kept.Part(other)
 			a.kept.Add(other, algorithm.Demand{Wants: wants, Has: has, Clients: 1})
 		}
-		a.kept.Divide(now, limit.Rate)
+		a.kept.Divide(now, limit.Rate*a.rest(limit))
 	}
 	part, ok := a.kept.Part(host)
+	part *= a.rest(limit)
 	return account.Grant{Weight: part, Burst: part * limit.Burst}, ok
 }
 
@@ -145,7 +161,7 @@ func (a *Account) Knows(host uint32) bool { return a.ledger.rows.FindAt(a.found,
 
 // Demand implements account.Account.
 func (a *Account) Demand(yield func(account.Band) bool) {
-	yield(account.Band{Clients: int64(a.ledger.len()), Wants: a.ledger.sum.demand().Total()})
+	yield(account.Band{Clients: int64(a.ledger.len()), Wants: a.ledger.all().Total()})
 }
 
 // Fetch implements account.Account.

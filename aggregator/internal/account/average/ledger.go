@@ -18,13 +18,22 @@ import (
 // stand in a queue, oldest report first, so the host that is due for the next
 // stage is always at a head. A report and a stage that passes each cost constant
 // time, and the sum is right at any time without looking at all rows.
+//
+// Hosts that get no grants here are away. They demand what their fallbacks or other grants let
+// through, whatever others demand, so they have a sum of their own.
 type ledger struct {
 	rows  rowset.Set[row]
 	due   time.Duration // before then no row reaches its next stage
-	sum   total         // of all rows, faded
+	sum   total         // of all rows but those away, faded
 	fresh queue         // stage 0
 
-	aging *[]queue // later stages; nil until a host falls silent
+	seldom *seldom // nil until a host falls silent, or is away
+}
+
+// seldom is what few keys need.
+type seldom struct {
+	aging []queue // later stages
+	away  total   // of the rows away, faded
 }
 
 // row is one host's average, as of its last report.
@@ -33,6 +42,7 @@ type row struct {
 	last       time.Duration
 	prev, next int32 // in the stage's queue
 	stage      uint8
+	away       bool
 }
 
 type queue struct{ head, tail int32 }
@@ -69,7 +79,7 @@ func (l *ledger) record(now time.Duration, i int32, host uint32, r *account.Repo
 		i = l.rows.Add(host)
 		row := l.rows.At(i)
 		row.demand, row.last = r.Rates, now
-		l.sum.add(r.Rates)
+		l.turn(row, r.Elsewhere)
 		l.link(i, row)
 	} else {
 		row := l.rows.At(i)
@@ -78,12 +88,45 @@ func (l *ledger) record(now time.Duration, i int32, host uint32, r *account.Repo
 			allowed *= float64(since) / float64(r.Elapsed)
 		}
 		faded := row.demand.Times(s.Stages[row.stage].Factor)
-		row.demand, row.last = s.Average.Next(faded, r.Rates), now
-		l.sum.replace(faded, row.demand)
+		row.last = now
+		if row.away == r.Elsewhere {
+			row.demand = s.Average.Next(faded, r.Rates)
+			l.of(row).replace(faded, row.demand)
+		} else {
+			l.of(row).replace(faded, account.Rates{})
+			row.demand = r.Rates
+			l.turn(row, r.Elsewhere)
+		}
 		l.renew(i, row)
 	}
 	l.due = min(l.due, now+s.Stages[1].From)
 	return i, allowed
+}
+
+// turn has r, which is in no sum, away or not, and adds what it demands to the sum of its kind.
+func (l *ledger) turn(r *row, away bool) {
+	r.away = away
+	l.of(r).add(r.demand)
+}
+
+// of is the sum that has r.
+func (l *ledger) of(r *row) *total {
+	if !r.away {
+		return &l.sum
+	}
+	if l.seldom == nil {
+		l.seldom = new(seldom)
+	}
+	return &l.seldom.away
+}
+
+// all is what all hosts demand, those away too.
+func (l *ledger) all() account.Rates {
+	all := l.sum.demand()
+	if l.seldom != nil {
+		all = all.Plus(l.seldom.away.demand())
+	}
+	return all
 }
 
 // renew makes row i, which is r, the last of the fresh ones.
@@ -106,12 +149,15 @@ func (l *ledger) renew(i int32, r *row) {
 	}
 }
 
-// demand of row i, faded; zero of none.
+// demand of row i, faded; zero of none, and of one away.
 func (l *ledger) demand(i int32, stages []account.Stage) account.Rates {
 	if i == none {
 		return account.Rates{}
 	}
 	r := l.rows.At(i)
+	if r.away {
+		return account.Rates{}
+	}
 	return r.demand.Times(stages[r.stage].Factor)
 }
 
@@ -120,14 +166,14 @@ func (l *ledger) demand(i int32, stages []account.Stage) account.Rates {
 func (l *ledger) advance(now time.Duration, stages []account.Stage, gone func(host uint32)) {
 	l.due = math.MaxInt64
 	for stage := 0; stage < len(stages)-1; stage++ {
-		if stage > 0 && (l.aging == nil || stage > len(*l.aging)) {
+		if stage > 0 && (l.seldom == nil || stage > len(l.seldom.aging)) {
 			break
 		}
 		from, q := stages[stage+1].From, l.queue(uint8(stage))
 		for q.head != none && now-l.rows.At(q.head).last >= from {
 			i := q.head
 			r := l.rows.At(i)
-			l.sum.replace(r.demand.Times(stages[stage].Factor), r.demand.Times(stages[stage+1].Factor))
+			l.of(r).replace(r.demand.Times(stages[stage].Factor), r.demand.Times(stages[stage+1].Factor))
 			l.unlink(r)
 			if stage+1 == len(stages)-1 {
 				l.remove(i, gone)
@@ -147,7 +193,7 @@ func (l *ledger) advance(now time.Duration, stages []account.Stage, gone func(ho
 func (l *ledger) trim(stages []account.Stage, gone func(host uint32)) {
 	for i, r := range l.rows.All {
 		if r.stage > 0 {
-			l.sum.replace(r.demand.Times(stages[r.stage].Factor), account.Rates{})
+			l.of(r).replace(r.demand.Times(stages[r.stage].Factor), account.Rates{})
 			l.unlink(r)
 			l.remove(i, gone)
 		}
@@ -158,7 +204,7 @@ func (l *ledger) trim(stages []account.Stage, gone func(host uint32)) {
 func (l *ledger) remove(i int32, gone func(host uint32)) {
 	gone(l.rows.Host(i))
 	if l.rows.Remove(i); l.rows.Len() == 0 {
-		l.sum, l.aging = total{}, nil
+		l.sum, l.seldom = total{}, nil
 	}
 }
 
@@ -166,13 +212,13 @@ func (l *ledger) queue(stage uint8) *queue {
 	if stage == 0 {
 		return &l.fresh
 	}
-	if l.aging == nil {
-		l.aging = new([]queue)
+	if l.seldom == nil {
+		l.seldom = new(seldom)
 	}
-	for len(*l.aging) < int(stage) {
-		*l.aging = append(*l.aging, emptyQueue)
+	for len(l.seldom.aging) < int(stage) {
+		l.seldom.aging = append(l.seldom.aging, emptyQueue)
 	}
-	return &(*l.aging)[stage-1]
+	return &l.seldom.aging[stage-1]
 }
 
 // link puts row i, which is r, at the end of its stage's queue.
@@ -211,11 +257,11 @@ func (l *ledger) restage() {
 		order = append(order, i)
 	}
 	slices.SortStableFunc(order, func(i, j int32) int { return cmp.Compare(l.rows.At(i).last, l.rows.At(j).last) })
-	l.fresh, l.aging, l.sum = emptyQueue, nil, total{}
+	l.fresh, l.seldom, l.sum = emptyQueue, nil, total{}
 	for _, i := range order {
 		r := l.rows.At(i)
 		r.stage = 0
 		l.link(i, r)
-		l.sum.add(r.demand)
+		l.turn(r, r.away)
 	}
 }

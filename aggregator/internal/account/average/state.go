@@ -20,14 +20,16 @@ func (a *Account) State(now time.Duration, limit algorithm.Limit) account.State 
 
 // Holdings implements account.Account.
 func (a *Account) Holdings(_ time.Duration, limit algorithm.Limit, yield func(account.Holding) bool) {
-	all := a.ledger.sum.demand()
 	for i, r := range a.ledger.rows.All {
-		own := a.ledger.demand(i, a.settings.Stages)
+		own := r.demand.Times(a.settings.Stages[r.stage].Factor)
 		h := account.Holding{Host: a.ledger.rows.Host(i), Wants: own.Total(), LastReport: r.last}
-		if a.kept != nil {
+		switch {
+		case r.away:
+		case a.kept != nil:
 			h.Weight, _ = a.kept.Part(h.Host)
-		} else {
-			h.Weight = grant(limit, a.floor, all, own).Weight
+			h.Weight *= a.rest(limit)
+		default:
+			h.Weight = a.grant(limit, own).Weight
 		}
 		if !yield(h) {
 			return

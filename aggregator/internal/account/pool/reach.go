@@ -142,10 +142,16 @@ func (k *holdings) observe(now time.Duration, limit algorithm.Limit, host uint32
 	if current {
 		k.unwant(row)
 	}
-	if current || !(r.Has > 0) {
+	switch {
+	case current:
 		return
-	}
-	if always { // a host holds what it was granted here, whatever it says, until its lease ends
+	case !(r.Has > 0):
+		if !always { // its fallback does not ask what others have, so that is not for them
+			row.weight = ratio(r.Rates.Allowed, limit.Rate)
+			k.parts.Add(row.weight)
+		}
+		return
+	case always: // a host holds what it was granted here, whatever it says, until its lease ends
 		r.Has = lower(r.Has, weight)
 	}
 	k.listen(row, r)
