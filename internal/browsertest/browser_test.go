@@ -42,8 +42,13 @@ func browser(t *testing.T) context.Context {
 		t.Skip("Chromium is missing: sh scripts/chromium.sh --install: ", err)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(strings.TrimSpace(string(out))), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true))
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	allocator, cancel := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(cancel)
+	ctx, cancel := chromedp.NewContext(allocator)
+	t.Cleanup(cancel)
+	if err := chromedp.Do(ctx); err != nil { // starts it
+		t.Fatal(err)
+	}
 	return ctx
 }
 
@@ -56,13 +61,13 @@ type tab struct {
 	problems []string   // that the page had
 }
 
-// maxDay is how long a browser may be used, on a busy machine as well.
+// maxDay is how long a tab may be used, on a busy machine as well.
 const maxDay = 8 * time.Minute
 
-// open opens a browser with a tab.
+// open opens a tab of browser.
 func open(t *testing.T, browser context.Context) *tab {
 	t.Helper()
-	ctx, cancel := chromedp.NewContext(browser)
+	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
 	t.Cleanup(cancel)
 	ctx, cancelTime := context.WithTimeout(ctx, maxDay)
 	t.Cleanup(cancelTime)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -132,6 +133,7 @@ func (c *cluster) load(t *testing.T) {
 				}
 				r.Header.Set("Content-Type", "application/json")
 				if answer, err := http.DefaultClient.Do(r); err == nil { // else the daemon was killed
+					_, _ = io.Copy(io.Discard, answer.Body) // or the next call needs another connection
 					answer.Body.Close()
 				}
 			}

@@ -59,7 +59,7 @@ func TestAnOperatorsDay(t *testing.T) {
 	ada.says("line 1, column 26")
 	ada.expect("422")
 	ada.clean("limits with a mistake")
-	second := open(t, b) // another editor, in a browser of its own
+	second := open(t, b) // another editor, with cookies of its own
 	second.login(at("/limits"), c.tokens["ada"])
 	second.do(chromedp.WaitVisible("#text"), set("#text", limits+"# by the second\n"), chromedp.SendKeys("#message", "second"))
 	changed := "# after the sale\nlimits:\n  - {key: \"orders:*\", limit: 200/s}\n  - {key: \"login:*\", limit: 5/m, burst: 5, algorithm: exact}\n  - {key: \"people:*\", limit: 10/s, private: true}\n  - {key: search, limit: 300/s}\nunmatched: deny\n"
