@@ -6,6 +6,7 @@
 package learned
 
 import (
+	"math"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
@@ -61,8 +62,9 @@ func toldLeast(t *usage.Take, rule *dynamicconfig.Rule, limit algorithm.Limit) f
 }
 
 // Serve takes from b, which is under rule with this limit, for t. Its Tokens become what
-// was taken. Apart is as in learn.
-func (s *State) Serve(now time.Duration, b *exactbucket.Bucket, t *usage.Take, by uint32, rule *dynamicconfig.Rule, limit algorithm.Limit, apart bool) usage.Took {
+// was taken. Apart is as in learn. Beside b there are so many tokens that hosts were lent: an
+// event is decided as if these were in b too, which owes them then.
+func (s *State) Serve(now time.Duration, b *exactbucket.Bucket, t *usage.Take, by uint32, rule *dynamicconfig.Rule, limit algorithm.Limit, apart bool, lent float64) usage.Took {
 	if t.By != 0 && t.By != by {
 		s.learn(now, b, t, toldLeast(t, rule, limit), apart)
 	}
@@ -81,7 +83,9 @@ func (s *State) Serve(now time.Duration, b *exactbucket.Bucket, t *usage.Take, b
 		if longest < 0 {
 			longest = rpc.MaxWait
 		}
+		b.Give(now, lent)
 		v := b.Take(now, t.Tokens, longest)
+		b.Charge(now, lent, math.Inf(-1))
 		took.OK, took.Wait = v.OK, v.Wait
 		if !v.OK {
 			took.Retry = min(v.Retry, rpc.MaxWait)

@@ -32,8 +32,10 @@ import (
 // interval T exceed one bucket, in any window, by at most what they may hold when it
 // begins beside a full pool:
 //
-//   - Loans: at most mostLent·B. The pool fills up beside what a host has spent of its
+//   - Loans: at most mostAsked·B. The pool fills up beside what a host has spent of its
 //     loans, as it says when it asks. A host has one ask for a loan under way at a time.
+//   - Debt: at most mostOwed·B. An event is paid as if what hosts were lent were in the
+//     pool. They may have spent it, or spend it afterwards.
 //   - Saved rates: at most L·Horizon, or algorithm.Keep events for each host that has less. A
 //     host with a rate has fewest events in T, so there are at most L·T/fewest of them;
 //     and no more than 1.75·T of the limit.
@@ -79,6 +81,11 @@ const (
 	// means fewer asks. What a host does not use is missing elsewhere until the host
 	// reports.
 	portion = 0.3
+
+	// mostAsked is the part of the burst that is lent at a time, at most, and mostOwed the part
+	// that the pool may owe for events. Together they are mostLent, as much as elastic lends.
+	mostAsked = mostLent - mostOwed
+	mostOwed  = 0.25
 
 	// sure is how many standard deviations less than its fair part a host gets as a
 	// rate: a host that happens to have fewer events than usual would keep tokens
@@ -217,7 +224,7 @@ func (k *holdings) loan(wants, rate, cost, least, rise float64, limit algorithm.
 		inflow := wants / upper(k.wants, wants) * upper(limit.Rate-k.rates(limit.Rate), 0)
 		loan = upper(loan, lower(inflow/pace, k.pool/2))
 	}
-	loan = lower(loan, mostLent*limit.Burst-k.lent)
+	loan = lower(loan, mostAsked*limit.Burst-k.lent)
 	if loan < cost || wants < least*cost {
 		return 0
 	}
@@ -231,7 +238,7 @@ func (k *holdings) again(spent, wants, rise float64, limit algorithm.Limit) floa
 	if !(spent > 0) || !(wants > 0) {
 		return 0
 	}
-	return lower(lower(spent, k.portion(wants, rise)), mostLent*limit.Burst-k.lent)
+	return lower(lower(spent, k.portion(wants, rise)), mostAsked*limit.Burst-k.lent)
 }
 
 // portion is the part of the pool that a host which wants so much is lent at most: see loan.
@@ -262,7 +269,7 @@ func (k *holdings) first(cost float64, limit algorithm.Limit) float64 {
 	if k.pool < limit.Burst/2 || most < 2*cost {
 		return 0
 	}
-	return lower(lower(beginning*cost, most), mostLent*limit.Burst-k.lent)
+	return lower(lower(beginning*cost, most), mostAsked*limit.Burst-k.lent)
 }
 
 // far reports whether the key is far from its limit: all hosts together want at most half of

@@ -36,13 +36,14 @@ func (h *askingHost) take(k *asked, now time.Duration, limit algorithm.Limit, n,
 		return true
 	}
 	h.asks++
-	ok := k.open(now, bucketOf(limit)).Take(now, n, 0).OK
-	k.close(now)
-	if ok && h.granted {
-		h.tokens += k.lend(now, h.id, math.Max(limit.Burst-h.tokens, 0), h.tokens, wants, n)
-		h.burst = math.Max(h.burst, h.tokens)
+	t := usage.Take{Auto: true, Tokens: n, Wants: wants}
+	if h.granted {
+		t.More = math.Max(limit.Burst-h.tokens, 0)
 	}
-	return ok
+	took := k.Take(now, limit, &t, 0, h.id)
+	h.tokens += took.Lent
+	h.burst = math.Max(h.burst, h.tokens)
+	return took.OK
 }
 
 // drain takes all that there is, one event after the other.
@@ -127,6 +128,7 @@ func (u uses) beyond(rate float64) (most float64) {
 // askedOf is a key whose owner has learned what there is.
 func askedOf(limit algorithm.Limit) *asked {
 	k, _ := made(algorithm.NameAuto).(*asked)
+	k.terms.Burst = limit.Burst
 	k.Report(-time.Minute, limit, 1<<20, &account.Report{Elapsed: time.Second})
 	k.Expire(-time.Second, func(uint32) {})
 	return k
@@ -476,6 +478,51 @@ func TestHostsThatAreAloneKeepTheLimit(t *testing.T) {
 	k.Expire(now, func(uint32) {}) // all are silent
 	if report(0); alone[0] < 0.9*limit.Rate {
 		t.Errorf("the only host may use %v of %v/s", alone[0], limit.Rate)
+	}
+}
+
+// Tokens that hosts were lent count for an event at hand, as they would if no host held them.
+// So a large event passes though the pool has too little for it.
+func TestALargeEventIsPaidBesideLoans(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1, Burst: 100}
+	k := askedOf(limit)
+	host := askingHost{id: 1}
+	host.report(k, 0, limit, 20)
+	if k.lent < 5 || k.lent > 25 {
+		t.Fatalf("%v is lent, want 5 to 25", k.lent)
+	}
+	large := usage.Take{Auto: true, Tokens: 101 - k.lent}
+	if took := k.Take(0, limit, &large, 0, 2); !took.OK {
+		t.Fatalf("an event of %v is refused, of %v and what is lent, %v: %+v", 101-k.lent, limit.Burst-k.lent, k.lent, took)
+	}
+	rest := usage.Take{Auto: true, Tokens: limit.Burst - large.Tokens + 0.1}
+	if took := k.Take(0, limit, &rest, 0, 2); took.OK {
+		t.Fatal("events take more than the burst together")
+	}
+}
+
+// Hosts have spent what they were lent, and the owner does not know. Then events are paid that are
+// too much: as much as the pool may owe, and no more.
+func TestThePoolOwesAPartOfTheBurst(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
+	k := askedOf(limit)
+	hosts := make([]askingHost, 40)
+	used := 0.0
+	for i := range hosts {
+		hosts[i].id = uint32(i)
+		hosts[i].report(k, 0, limit, 100)
+		used += hosts[i].use(0, limit.Burst)
+	}
+	lent := k.lent
+	for {
+		one := usage.Take{Auto: true, Tokens: 1}
+		if !k.Take(0, limit, &one, 0, 1000).OK {
+			break
+		}
+		used++
+	}
+	if lent < mostOwed*limit.Burst || used > (1+mostOwed)*limit.Burst || used < (1+mostOwed)*limit.Burst-2 {
+		t.Errorf("%v is used of a burst of %v, while %v is lent", used, limit.Burst, lent)
 	}
 }
 

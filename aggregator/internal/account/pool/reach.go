@@ -197,7 +197,7 @@ func (k *Account) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, 
 	t.Handed = false
 	b, l := exactbucket.New(now, rule), learned.New(now)
 	b.Lower(now, k.pool)
-	took := l.Serve(now, &b, t, by, k.terms, limit, false)
+	took := l.Serve(now, &b, t, by, k.terms, limit, false, 0)
 	k.pool = b.Level(now)
 	return took
 }

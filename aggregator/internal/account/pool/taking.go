@@ -34,7 +34,11 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 		b = k.open(now, rule)
 	}
 	cost := t.Tokens // which changes
-	took := k.learned.Serve(now, b, t, by, k.terms, limit, apart)
+	lent := 0.0      // beside b, which may owe as much for an event: in one bucket it would be there
+	if !k.always {
+		lent = lower(k.lent, mostOwed*rule.Burst)
+	}
+	took := k.learned.Serve(now, b, t, by, k.terms, limit, apart, lent)
 	k.close(now)
 	if k.always && !t.Auto {
 		k.returns(now, host)
