@@ -430,6 +430,46 @@ func TestWhatHostsUseUnderAnotherNameIsNotForOthers(t *testing.T) {
 	}
 }
 
+// Hosts whose fallbacks let much more than the limit pass hold no more than the limit, and leave no
+// debt that outlasts them.
+func TestHostsThatUseMoreThanTheLimitElsewhereLeaveNoLastingDebt(t *testing.T) {
+	for _, name := range []string{"elastic", "auto", "exact", "request-weighted"} {
+		a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Burst: 100, Algorithm: name}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newCrowd(a, 100, 900)
+		c.names[0] = name
+		round := func(others ...string) {
+			for _, host := range others {
+				step(t, a, c.now, host, reportOf("fair-share", 1500, 0, 3*s, "k"))
+			}
+			for range 10 { // which fill the pool, or empty it
+				a.Take(c.now, "asks", &usage.Takes{Rows: []usage.Take{{Key: "k", Auto: name == "auto", Tokens: 1}}}, new(usage.Taken))
+			}
+			c.round(t, 3*s)
+			for _, k := range a.Look(c.now, "k") {
+				all := 0.0
+				for _, host := range k.Hosts {
+					all += host.Weight
+				}
+				if k.Pooled && (all > 1+1e-6 || k.Tokens < -300) {
+					t.Errorf("%s: at %v, hosts hold %.2f, and the pool has %v", name, c.now, all, k.Tokens)
+				}
+			}
+		}
+		for range 40 {
+			round("other1", "other2", "other3")
+		}
+		for range 20 {
+			round()
+		}
+		if sum := c.sum(); sum < 0.9 && (name == "elastic" || name == "request-weighted") || sum < 0.5 && name == "auto" {
+			t.Errorf("%s: a minute after the others are gone, the host has %.2f", name, sum)
+		}
+	}
+}
+
 // A rule changes from one algorithm to another, and its hosts hear of it one after
 // another.
 func TestARolloutToAnotherAlgorithmLendsNothingTwice(t *testing.T) {

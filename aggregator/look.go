@@ -39,7 +39,7 @@ type KnownHost struct {
 	Name string
 
 	// Wants is the host's demand, in tokens/s or slots, Weight the part of the limit that
-	// it holds as a rate or an amount, or that is left for its fallback, and Lent the tokens
+	// it holds as a rate or an amount, or that is left to its fallback, and Lent the tokens
 	// that it holds beside that.
 	Wants, Weight, Lent float64
 

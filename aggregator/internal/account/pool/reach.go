@@ -146,9 +146,8 @@ func (k *holdings) observe(now time.Duration, limit algorithm.Limit, host uint32
 	case current:
 		return
 	case !(r.Has > 0):
-		if !always { // its fallback does not ask what others have, so that is not for them
-			row.weight = ratio(r.Rates.Allowed, limit.Rate)
-			k.parts.Add(row.weight)
+		if !always && k.part == byDemand && limit.Rate > 0 && (k.terms == nil || !k.terms.Parent) {
+			k.leave(row, limit, r.Rates.Allowed)
 		}
 		return
 	case always: // a host holds what it was granted here, whatever it says, until its lease ends
@@ -161,6 +160,20 @@ func (k *holdings) observe(now time.Duration, limit algorithm.Limit, host uint32
 		k.pool -= float64(lent)
 	}
 }
+
+// leave leaves row's host, which is granted nothing, as much of limit as it uses: its fallback does
+// not follow what others demand, so it counts as if it demanded what would bring it that. What it is
+// refused is not for it. No more than the limit is held, as by others.
+func (s *sums) leave(row *row, limit algorithm.Limit, uses float64) {
+	others := s.wants - float64(row.wants)
+	left := upper(limit.Rate-uses, limit.Rate/mostLeft)
+	s.want(row, reasonable(uses*upper(others/left, 1), limit))
+	row.weight = lower(ratio(uses, limit.Rate), upper(1-s.parts.Value(), 0))
+	s.parts.Add(row.weight)
+}
+
+// mostLeft is how many times what all others demand such a host may demand.
+const mostLeft = 64
 
 // returns notes that host asks for each event by now. What it holds is not used any more, and
 // its last report says how much of it was: until then, all that it may have used is out.
