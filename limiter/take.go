@@ -48,7 +48,7 @@ func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longes
 		}
 	}
 	// The metrics, the listeners and the trace.
-	if v.Reason != stage.Granted || v.Wait > 0 || k.Watched() {
+	if (v.Reason != stage.Granted || v.Wait > 0 || k.Watched()) && !stage.Undecided(ctx, v.Reason) {
 		k.Count(now, st, n, v, counted)
 	}
 	return v, receipt, from
@@ -64,7 +64,7 @@ func allow(ctx context.Context, k *keys.Key, now stage.Instant) stage.Reason {
 	}
 	st.Fetch()
 	reason := st.Stage.Allow(ctx, now)
-	if reason != stage.Granted {
+	if reason != stage.Granted && !stage.Undecided(ctx, reason) {
 		k.Count(now, st, 1, stage.Because(reason), counts(st, 1, reason))
 	}
 	return reason

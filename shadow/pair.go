@@ -36,11 +36,6 @@ type Pair struct {
 
 var _ stage.Migration = (*Pair)(nil)
 
-// ended is a context that has ended: with it, a remote stage does not wait.
-var ended, end = context.WithCancel(context.Background())
-
-func init() { end() }
-
 // NewPair returns a Pair that migrates from old to new and starts in mode. A
 // mode that does not exist counts as disabled. The Pair asks a remote shadow in
 // the background: background runs a function in any goroutine, or returns false
@@ -95,7 +90,7 @@ func (p *Pair) Take(ctx context.Context, r stage.Request) (v stage.Verdict, take
 		reason := stage.Canceled
 		if r.Kind >= stage.Charge || !p.remote[in.shadow].Load() {
 			var answer stage.Verdict
-			answer, beside = shadow.Take(ended, r)
+			answer, beside = shadow.Take(stage.NoWait(), r)
 			reason = answer.Reason
 		}
 		switch {
@@ -131,7 +126,7 @@ func (p *Pair) Allow(ctx context.Context, now stage.Instant) stage.Reason {
 	}
 	beside := stage.Canceled
 	if !p.remote[in.shadow].Load() {
-		beside = p.sides[in.shadow].Allow(ended, now)
+		beside = p.sides[in.shadow].Allow(stage.NoWait(), now)
 	}
 	if beside == stage.Canceled {
 		p.askLater(in.shadow, stage.Request{Now: now, N: 1, Kind: stage.Final}, reason, &record{shadow: p.sides[in.shadow]})
@@ -276,7 +271,7 @@ func (p *Pair) chargeMissed(now stage.Instant, side role, before stage.Level) {
 	if missed := p.missed[side].Load(); missed != nil {
 		n := max(missed.sum(now), min(missed.total.Load(), p.lacksLess(now, side, before)))
 		if n > 0 && p.missed[side].CompareAndSwap(missed, newRecent(missed.span)) {
-			p.sides[side].Take(ended, stage.Request{Now: now, N: n, Kind: stage.Before})
+			p.sides[side].Take(stage.NoWait(), stage.Request{Now: now, N: n, Kind: stage.Before})
 		}
 	}
 }
@@ -290,7 +285,7 @@ func (p *Pair) chargeRefused(now stage.Instant, side role, before stage.Level) {
 	}
 	if n := min(p.refused[side].Load(), p.lacksLess(now, side, before)); n > 0 {
 		p.refused[side].Store(0)
-		p.sides[side].Take(ended, stage.Request{Now: now, N: n, Kind: stage.Before})
+		p.sides[side].Take(stage.NoWait(), stage.Request{Now: now, N: n, Kind: stage.Before})
 	}
 }
 

@@ -17,8 +17,8 @@ const Forever = rate.InfDuration
 // Stage is anything that tokens come from. It is safe for concurrent use.
 type Stage interface {
 	// Take decides r. It blocks only if Level says that the stage is remote,
-	// and then until ctx ends at the latest. A verdict that is not OK has the
-	// zero Receipt.
+	// and then until ctx ends at the latest; with NoWait, it does not. A verdict
+	// that is not OK has the zero Receipt.
 	Take(ctx context.Context, r Request) (Verdict, Receipt)
 
 	// Allow is Take for one token that the caller needs now and does not settle. It
@@ -45,6 +45,21 @@ type Stage interface {
 	// until one of changed is closed. Most stages return false, nil.
 	Open() (open bool, changed []<-chan struct{})
 }
+
+// NoWait returns a context, which has ended, for callers that ask a remote Stage whether it can
+// answer by itself. If it cannot, the reason is Canceled, and nothing is counted, because the
+// caller may ask again with another context.
+func NoWait() context.Context { return noWait }
+
+// Undecided reports whether a caller that asked with ctx may ask again: ctx is NoWait's, and
+// the Stage could not answer by itself.
+func Undecided(ctx context.Context, reason Reason) bool { return reason == Canceled && ctx == noWait }
+
+var noWait = func() context.Context {
+	ctx, end := context.WithCancel(context.Background())
+	end()
+	return ctx
+}()
 
 // Request asks a Stage for tokens. A Stage that knows the rule applies its
 // max_debt; the rest of the terms are in the Request.
