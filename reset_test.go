@@ -33,7 +33,7 @@ func TestAResetFillsTheBucketOnAllHosts(t *testing.T) {
 	}{
 		"even":             {"algorithm: even", 60, 60},
 		"exact":            {"algorithm: exact", 60, 60},
-		"auto":             {"algorithm: auto", 55, 61},
+		"auto":             {"algorithm: auto", 55, 64},    // its owner may owe four events
 		"elastic":          {"algorithm: elastic", 40, 75}, // it has starters
 		"request-weighted": {"algorithm: request-weighted", 55, 61},
 		"gossip":           {"algorithm: gossip", 60, 180}, // whole on each host

@@ -34,8 +34,8 @@ import (
 //
 //   - Loans: at most mostAsked·B. The pool fills up beside what a host has spent of its
 //     loans, as it says when it asks. A host has one ask for a loan under way at a time.
-//   - Debt: at most mostOwed·B. An event is paid as if what hosts were lent were in the
-//     pool. They may have spent it, or spend it afterwards.
+//   - Debt: at most mostOwed·B, and owed times the cost of the event at hand. It is paid as
+//     if what hosts were lent were in the pool. They may have spent it, or spend it afterwards.
 //   - Saved rates: at most L·Horizon, or algorithm.Keep events for each host that has less. A
 //     host with a rate has fewest events in T, so there are at most L·T/fewest of them;
 //     and no more than 1.75·T of the limit.
@@ -86,6 +86,10 @@ const (
 	// that the pool may owe for events. Together they are mostLent, as much as elastic lends.
 	mostAsked = mostLent - mostOwed
 	mostOwed  = 0.25
+
+	// owed is how many events like the one at hand the pool may owe. More of them are too much
+	// where several hosts use up a burst at once: they have spent what the pool counts.
+	owed = 4
 
 	// sure is how many standard deviations less than its fair part a host gets as a
 	// rate: a host that happens to have fewer events than usual would keep tokens

@@ -502,27 +502,29 @@ func TestALargeEventIsPaidBesideLoans(t *testing.T) {
 }
 
 // Hosts have spent what they were lent, and the owner does not know. Then events are paid that are
-// too much: as much as the pool may owe, and no more.
-func TestThePoolOwesAPartOfTheBurst(t *testing.T) {
+// too much: a few small ones, or a large one, but no more than the pool may owe.
+func TestThePoolOwesAFewEvents(t *testing.T) {
 	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
-	k := askedOf(limit)
-	hosts := make([]askingHost, 40)
-	used := 0.0
-	for i := range hosts {
-		hosts[i].id = uint32(i)
-		hosts[i].report(k, 0, limit, 100)
-		used += hosts[i].use(0, limit.Burst)
-	}
-	lent := k.lent
-	for {
-		one := usage.Take{Auto: true, Tokens: 1}
-		if !k.Take(0, limit, &one, 0, 1000).OK {
-			break
+	for cost, most := range map[float64]float64{1: owed, 20: 20 * owed, 200: mostOwed * limit.Burst} {
+		k := askedOf(limit)
+		hosts := make([]askingHost, 40)
+		used := 0.0
+		for i := range hosts {
+			hosts[i].id = uint32(i)
+			hosts[i].report(k, 0, limit, 100)
+			used += hosts[i].use(0, limit.Burst)
 		}
-		used++
-	}
-	if lent < mostOwed*limit.Burst || used > (1+mostOwed)*limit.Burst || used < (1+mostOwed)*limit.Burst-2 {
-		t.Errorf("%v is used of a burst of %v, while %v is lent", used, limit.Burst, lent)
+		lent := k.lent
+		for {
+			event := usage.Take{Auto: true, Tokens: cost}
+			if !k.Take(0, limit, &event, 0, 1000).OK {
+				break
+			}
+			used += cost
+		}
+		if over := used - limit.Burst; lent < mostOwed*limit.Burst || over > most || over <= most-cost {
+			t.Errorf("events of %v: %v too much, want %v less a part of one, while %v is lent", cost, over, most, lent)
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 	cost := t.Tokens // which changes
 	lent := 0.0      // beside b, which may owe as much for an event: in one bucket it would be there
 	if !k.always {
-		lent = lower(k.lent, mostOwed*rule.Burst)
+		lent = lower(k.lent, lower(mostOwed*rule.Burst, owed*cost))
 	}
 	took := k.learned.Serve(now, b, t, by, k.terms, limit, apart, lent)
 	k.close(now)
