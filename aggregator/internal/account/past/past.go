@@ -7,11 +7,12 @@
 package past
 
 import (
+	"math"
 	"slices"
 	"time"
 )
 
-// Past is that of one key. A nil Past is that of a key of which nothing has changed recently.
+// Past is that of one key. A nil Past is that of a key of which nothing has changed recently. Use New for another one.
 type Past struct {
 	limits []ended       // the oldest first; at most most
 	slow   time.Duration // until then hosts may report after an earlier, longer interval
@@ -22,6 +23,9 @@ type ended struct {
 	until time.Duration
 	rate  float64 // events/s
 }
+
+// New returns a Past with nothing in it. Times may be negative.
+func New() *Past { return &Past{slow: math.MinInt64} }
 
 // most bounds how many limits are remembered. If there were more in the time
 // between two reports, the oldest that is remembered stands for those before.

@@ -24,7 +24,7 @@ func (l *level) begun() bool { return l.limit >= 0 }
 // changed is the key's past, which begins if there is none.
 func (l *level) changed() *past.Past {
 	if l.past == nil {
-		l.past = new(past.Past)
+		l.past = past.New()
 	}
 	return l.past
 }
