@@ -112,10 +112,7 @@ func TestAnOwnerOfAPayloadFollowsItsNode(t *testing.T) {
 	waittest.Until(t, "new limits and a new ring come", func() bool {
 		return owner.count("Configure") > configured && owner.count("RingMoved") > moved
 	})
-	if err := members.Set([]ringpop.Host{own}); err != nil {
-		t.Fatal(err)
-	}
-	handed := owner.count("HandOver")
+	handed := owner.count("HandOver") // to the other host, which does not answer
 	if err := node.Stop(context.Background()); err != nil {
 		t.Error(err)
 	}
