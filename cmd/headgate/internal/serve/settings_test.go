@@ -231,7 +231,7 @@ func TestCheckWarnsOfWhatTheDaemonWouldWarnOf(t *testing.T) {
 	}
 	for _, from := range [][]string{{"--limits", limits}, {"--limits-db", db}} {
 		_, said, err := execute(t, append([]string{"serve", "--check"}, from...)...)
-		if err != nil || !strings.Contains(said, "there is no parent") {
+		if err != nil || !strings.Contains(said, "there is no cluster above") {
 			t.Errorf("%s: %v, %q", from, err, said)
 		}
 		if _, said, err := execute(t, append([]string{"serve", "--check", "--parent", "127.0.0.1:1", "--cluster", "a"}, from...)...); err != nil || said != "" {
