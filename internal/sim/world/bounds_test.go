@@ -152,6 +152,7 @@ func (m metric) seedOf(results []*measure.Result, v float64) uint64 {
 // sweepElastic runs the scenarios of bounds, with the seeds of each.
 func sweepElastic(t *testing.T) map[string][]*measure.Result {
 	t.Helper()
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	var jobs []Job
 	loaded := make(map[string]bool)
 	for _, b := range bounds {

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/internal/sim/scenario"
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 // Hosts that gossip may be a burst and an interval each ahead of each other, and
 // pay it back: steady load comes close to the limit, wherever it is.
 func TestGossipComesClose(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for _, tt := range []struct {
 		scenario    string
 		utilisation float64 // at least, %

@@ -18,6 +18,7 @@ import (
 // ran is the first row of a run.
 func ran(t *testing.T, name, algorithm string, seed uint64) measure.Row {
 	t.Helper()
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	sc, err := scenario.Load(name)
 	if err != nil {
 		t.Fatal(err)
@@ -113,6 +114,7 @@ func TestBucketsMoveInTheSimulator(t *testing.T) {
 }
 
 func TestAskingIsTheSameAgain(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for _, algorithm := range []string{"exact", "auto"} {
 		var first []byte
 		for range 2 {
