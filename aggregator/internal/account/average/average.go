@@ -100,7 +100,11 @@ func (a *Account) rest(limit algorithm.Limit) float64 {
 // grant is for the host whose demand is own, which the sum includes. Each host's weight is
 // the part that its demand is of all, or of a gate the part of it that passes.
 func (a *Account) grant(limit algorithm.Limit, own account.Rates) account.Grant {
-	all, rest, used := a.ledger.sum.demand().Total(), a.rest(limit), a.ledger.all().Allowed
+	sum, rest := a.ledger.sum.demand(), 1.0
+	all, used := sum.Total(), sum.Allowed
+	if a.ledger.seldom != nil {
+		rest, used = a.rest(limit), a.ledger.all().Allowed
+	}
 	if a.floor == algorithm.FloorDrop {
 		pass := 1.0
 		if all > limit.Rate*rest {

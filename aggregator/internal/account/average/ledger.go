@@ -89,10 +89,14 @@ func (l *ledger) record(now time.Duration, i int32, host uint32, r *account.Repo
 		}
 		faded := row.demand.Times(s.Stages[row.stage].Factor)
 		row.last = now
-		if row.away == r.Elsewhere {
+		switch {
+		case !row.away && !r.Elsewhere:
+			row.demand = s.Average.Next(faded, r.Rates)
+			l.sum.replace(faded, row.demand)
+		case row.away && r.Elsewhere:
 			row.demand = s.Average.Next(faded, r.Rates)
 			l.of(row).replace(faded, row.demand)
-		} else {
+		default:
 			l.of(row).replace(faded, account.Rates{})
 			row.demand = r.Rates
 			l.turn(row, r.Elsewhere)
