@@ -80,13 +80,7 @@ func (a *Auto) Steer(now stage.Instant, hosts int) {
 // Lend implements share.RatePart.
 func (a *Auto) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 	a.mu.Lock()
-	had := a.Granted()
 	left = a.Rate.Lend(now, more, hosts)
-	if !had {
-		more = left
-	}
-	rule := a.Terms().Rule
-	a.tokens.Change(now, rule, rule, func(tokens float64) float64 { return tokens - more })
 	if a.Active().Limit < 1 { // else it reports early
 		a.lookout(left, fewest+1) // its first event may begin a burst
 	} else {
