@@ -427,7 +427,7 @@ func TestAWeigherThatDoesNotReturnHoldsUpOneReport(t *testing.T) {
 			a, log := custom(t, cadence, algorithm.Algorithm{Account: on, Weigher: algorithm.Weigher{Weigh: func(capacity float64, demands []algorithm.Demand, parts []float64) {
 				if mine.weigh(capacity, demands, parts); hangs.Load() {
 					<-returns
-					clear(demands) // what it does now is nobody's business
+					clear(demands) // the owner no longer waits, so this must not reach it
 					parts[0] = math.NaN()
 				}
 			}}})

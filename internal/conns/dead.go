@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// A host that has crashed, or that the network no longer reaches, closes nothing. The kernel
+// A host that has crashed, or that the network no longer reaches, closes no connection. The kernel
 // probes a connection on which nothing has arrived for quietAfter, and closes it if no answer
-// comes within answerWithin, or if what was sent is not acknowledged within answerWithin. The
-// pings of gRPC would tell as much, but compare wall clocks: after one is set back, they close
-// connections that live.
+// comes within answerWithin, or if what was sent is not acknowledged within answerWithin. Pings
+// of gRPC find such connections too, but compare wall clocks: after the clock is set back, they
+// close connections that live.
 const (
 	quietAfter   = 10 * time.Second
 	answerWithin = 5 * time.Second

@@ -58,9 +58,9 @@ func Register(s grpc.ServiceRegistrar, decider rpc.Decider, o ServerOptions) {
 }
 
 // ServerDefaults are what a grpc.Server needs that Clients of this package
-// call: messages of DefaultMaxMessageBytes, and leave for Clients to ping. Without it, grpc
-// closes their connections, because they ping more often than every five minutes. The server
-// itself pings nobody; see ServerAges.
+// call: messages of DefaultMaxMessageBytes, and permission for Clients to ping. Without the
+// permission, grpc closes their connections, because they ping more often than every five minutes.
+// The server sends no pings; see ServerAges.
 func ServerDefaults() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(DefaultMaxMessageBytes),
@@ -74,8 +74,8 @@ func ServerDefaults() []grpc.ServerOption {
 // connections: those without a call for idle, and, with a part more or less by
 // chance, those as old as age, whose calls have grace to end. 0 is never.
 //
-// The server pings nobody, because grpc compares wall clocks: once one is set back, pings close
-// connections that live. The kernel notices hosts that have crashed.
+// The server sends no pings, because grpc compares wall clocks: after the clock is set back,
+// pings close connections that live. The kernel notices hosts that have crashed.
 func ServerAges(idle, age, grace time.Duration) keepalive.ServerParameters {
 	return keepalive.ServerParameters{
 		Time:              math.MaxInt64,

@@ -11,7 +11,7 @@ import (
 	"github.com/headgate/headgate/rpc/rpcyarpc"
 )
 
-// What cannot work is refused with what to do.
+// The errors for arguments that are nil say what to give instead.
 func TestWhatIsNilIsRefused(t *testing.T) {
 	if _, err := rpcyarpc.OnDispatcher(nil, "headgate", nil, nil); err == nil || !strings.Contains(err.Error(), "give the service's own") {
 		t.Errorf("no dispatcher: %v", err)

@@ -501,6 +501,24 @@ func TestALargeEventIsPaidBesideLoans(t *testing.T) {
 	}
 }
 
+// A key whose hosts ask for each event owes nothing: they report no more how much they have left of
+// the loans from before, and one bucket is what exact promises.
+func TestAKeyThatHasBecomeExactOwesNothing(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1, Burst: 100}
+	k := askedOf(limit)
+	(&askingHost{id: 1}).report(k, 0, limit, 20)
+	exact := reaching(algorithm.NameExact)
+	exact.Rule.Burst = limit.Burst
+	k.Configure(0, exact)
+	if k.lent < 5 {
+		t.Fatalf("%v is lent, want 5 or more", k.lent)
+	}
+	event := usage.Take{Tokens: limit.Burst - k.lent + 1}
+	if k.Take(0, limit, &event, 0, 2).OK {
+		t.Errorf("an event of %v passes beside loans of %v", limit.Burst-k.lent+1, k.lent)
+	}
+}
+
 // Hosts have spent what they were lent, and the owner does not know. Then events are paid that are
 // too much: a few small ones, or a large one, but no more than the pool may owe.
 func TestThePoolOwesAFewEvents(t *testing.T) {
