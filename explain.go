@@ -188,9 +188,9 @@ func (n *inquiries) Ask(ctx context.Context, address, kind string, about []byte,
 // maxAsked bounds how many hosts AskAll asks at once.
 const maxAsked = 64
 
-// AskAll calls f for each host of the ring, and for this one, with the host's address and a
-// function that asks that host as Ask does. It calls f from several goroutines, and returns
-// when all calls have returned.
+// AskAll calls f, which may not be nil, for each host of the ring, and for this one, with the host's
+// address and a function that asks that host as Ask does. It calls f from several goroutines, and
+// returns when all calls have returned.
 func (n *inquiries) AskAll(f func(host string, ask func(ctx context.Context, kind string, about []byte, v any) error)) {
 	hosts := append(n.others(), n.address)
 	slices.Sort(hosts)

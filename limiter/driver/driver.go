@@ -20,6 +20,8 @@ package driver
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
@@ -85,15 +87,26 @@ func (d Driver) Early(now stage.Instant) []*Batch { return d.keys.Reports().Earl
 
 // Apply takes in the grants for some rows of b: grant i is for row rows[i],
 // or for row i if rows is nil. Grants that make no sense are refused whole,
-// with an error, and the keys go on as they were. A row that is never
-// answered is reported again with the next Report.
+// with an error, and the keys go on as they were; so are rows that b does not have.
+// A row that is never answered is reported again with the next Report.
 func (d Driver) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.Grants) error {
+	if i := slices.IndexFunc(rows, lacking(b)); i >= 0 {
+		return fmt.Errorf("limiter: apply: row %d of a batch of %d", rows[i], b.Usage.Len())
+	}
 	return d.keys.Reports().Apply(now, b, rows, grants)
 }
 
 // Fail says that rows of b, as in Apply, will not be answered. They are
-// reported again with the next Report; keys that run low may ask again.
-func (d Driver) Fail(now stage.Instant, b *Batch, rows []int) { d.keys.Reports().Fail(now, b, rows) }
+// reported again with the next Report; keys that run low may ask again. Fail ignores
+// rows that b does not have.
+func (d Driver) Fail(now stage.Instant, b *Batch, rows []int) {
+	d.keys.Reports().Fail(now, b, slices.DeleteFunc(slices.Clone(rows), lacking(b)))
+}
+
+// lacking returns whether b lacks a row.
+func lacking(b *Batch) func(row int) bool {
+	return func(row int) bool { return row < 0 || row >= b.Usage.Len() }
+}
 
 // Done says that no more answers to b will come, and that the caller does not use
 // b.Usage any more: the next Report may use its memory. The garbage collector frees

@@ -21,3 +21,13 @@ func TestAMeshWorksWithoutWhatIsNil(t *testing.T) {
 		}
 	}
 }
+
+// Without Peers, no other host receives anything, and the host's own buckets decide.
+func TestAMeshWithoutPeers(t *testing.T) {
+	m := New("a", always(ruled(1, 1)), Config{})
+	m.SetPeers([]string{"a", "b"})
+	m.Leave(context.Background(), nil)
+	if o, err := m.Do(context.Background(), stage.Operation{Key: "k", Rule: ruled(1, 1), N: 1}); err != nil || !o.OK {
+		t.Errorf("%+v, %v", o, err)
+	}
+}

@@ -63,6 +63,7 @@ func (m *Mesh) send(ctx context.Context, peers rpc.Peers, calls *sync.WaitGroup)
 // deliver returns the process that received all of message. A host that is new
 // is sent all keys, which may take longer than a round.
 func (m *Mesh) deliver(ctx context.Context, peers rpc.Peers, message Message) (by uint64, err error) {
+	defer rpc.Recovered(&err) // Peers are anybody's
 	payloads, err := message.encode()
 	if err != nil {
 		return 0, err
