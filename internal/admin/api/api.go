@@ -61,6 +61,7 @@ type Options struct {
 // API answers operators. Use New. It is safe for concurrent use.
 type API struct {
 	mux   *http.ServeMux
+	names map[string][]string // of a query, by pattern
 	gate  *access.Gate
 	turn  large.Turn
 	room  large.Room
@@ -69,7 +70,7 @@ type API struct {
 
 // New returns the API of o.
 func New(o Options) *API {
-	a := &API{mux: http.NewServeMux(), gate: access.New(o.Operators, o.Log), turn: large.New(), cross: http.NewCrossOriginProtection()}
+	a := &API{mux: http.NewServeMux(), names: parameters(), gate: access.New(o.Operators, o.Log), turn: large.New(), cross: http.NewCrossOriginProtection()}
 	if o.Store != nil {
 		o.Store = patient{o.Store}
 	}
@@ -113,6 +114,9 @@ func New(o Options) *API {
 func (a *API) handle(pattern string, answer reply.Handler) {
 	a.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		who, err := a.gate.Who(r)
+		if err == nil {
+			err = checkQuery(r, a.names[pattern])
+		}
 		if err == nil {
 			err = answer(w, r, who)
 		}
@@ -167,7 +171,11 @@ func value(f func() any) reply.Handler {
 func (a *API) stream(feed *events.Feed) reply.Handler {
 	past := a.kept(func(w http.ResponseWriter, _ *http.Request, _ *callers.Caller) error { return feed.Past(w) }, func() bool { return false })
 	return func(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
-		if r.URL.Query().Has("past") {
+		remembered, err := reply.Flag(r, "past")
+		if err != nil {
+			return err
+		}
+		if remembered {
 			return past(w, r, who)
 		}
 		return feed.Stream(w, r, func() bool {

@@ -238,6 +238,35 @@ func TestAChangeGoesBySteps(t *testing.T) {
 	}
 }
 
+// What a request says is read as its sender means it, or refused.
+func TestWhatCouldBeMeantOtherwiseIsRefused(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)
+	wanted := strings.Replace(firstText, "50/s", "20/s", 1)
+	for _, tt := range []struct{ query, want string }{
+		{"message=x&enforce=10%", "write % as %25"},
+		{"message=x;y", "and ; as %3B"},
+		{"message=x&enfore=10", "unknown parameter \\\"enfore\\\": use message, enforce, dry_run"},
+		{"message=x&enforce=10&enforce=100", "enforce is there twice"},
+		{"message=x&dry_run=maybe", "write true or false"},
+	} {
+		s.must(t, 400, tt.want, "PUT", "/v1/limits?"+tt.query, wanted, "If-Match", `"1"`)
+	}
+	s.must(t, 400, "this request has none", "GET", "/v1/limits?version=7", "")
+	for _, tag := range []string{`"01"`, `"+1"`, `"1-"`, `"-1"`, `""1""`, `"1`, `W/"1"`, `*`, `"1", "2"`, `"9223372036854775808"`, `"1 "`} {
+		s.must(t, 400, "is no version", "PUT", "/v1/limits?message=x", wanted, "If-Match", tag)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), "PUT", "/v1/limits?message=x", strings.NewReader(wanted))
+	r.Header = http.Header{"Authorization": {"Bearer root-token"}, "If-Match": {`"1"`, `"7"`}}
+	w := httptest.NewRecorder()
+	if s.ServeHTTP(w, r); w.Code != 400 {
+		t.Errorf("two fields If-Match: %d %s", w.Code, w.Body)
+	}
+	s.must(t, 200, `"version":1`, "GET", "/v1/limits", "")
+	s.must(t, 200, `20/s`, "PUT", "/v1/limits?message=x&dry_run=true", wanted, "If-Match", `"1"`)
+	s.must(t, 201, `"version":2`, "PUT", "/v1/limits?message=x&dry_run=false", wanted, "If-Match", `"1"`)
+}
+
 // One rule is changed, added and taken away, and the rest of the text stays as it is.
 func TestOneRule(t *testing.T) {
 	s := start(t, rights)

@@ -57,3 +57,17 @@ func Number(r *http.Request, name string) (int64, error) {
 	}
 	return n, nil
 }
+
+// Flag reports whether a query has name, without a value or as true.
+func Flag(r *http.Request, name string) (bool, error) {
+	query := r.URL.Query()
+	text := query.Get(name)
+	if text == "" {
+		return query.Has(name), nil
+	}
+	set, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, Refuse(http.StatusBadRequest, "%s=%.20q: write true or false", name, text)
+	}
+	return set, nil
+}

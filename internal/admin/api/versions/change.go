@@ -88,6 +88,10 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	if err != nil {
 		return err
 	}
+	dry, err := reply.Flag(r, "dry_run")
+	if err != nil {
+		return err
+	}
 	on, err := a.current(r)
 	if err != nil {
 		return err
@@ -108,7 +112,7 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 		return err
 	}
 	done := Outcome{Rules: len(s.Rules()), Changes: Changes(differs)}
-	if r.URL.Query().Has("dry_run") || on.Number > 0 && on.Text == wanted {
+	if dry || on.Number > 0 && on.Text == wanted {
 		return reply.JSON(w, http.StatusOK, done)
 	}
 	c.Seen, c.Text, c.Author, c.Message = on.Fingerprint, wanted, author, message
@@ -128,13 +132,17 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 
 // baseOf is a change of nothing yet, of the version that r's author has seen.
 func baseOf(r *http.Request) (c history.Change, err error) {
-	field := r.Header.Get("If-Match")
-	if field == "" {
+	fields := r.Header.Values("If-Match")
+	if len(fields) == 0 || fields[0] == "" {
 		return c, reply.Refuse(http.StatusPreconditionRequired, `name the version that you have seen, as in If-Match: "7", which GET /v1/limits has in its ETag; "0" if there is none`)
 	}
-	digits, fingerprint, _ := strings.Cut(strings.TrimSuffix(strings.Trim(field, `"`), pending), "-")
-	if c.Base, err = strconv.ParseInt(digits, 10, 64); err != nil || c.Base < 0 {
-		return c, reply.Refuse(http.StatusBadRequest, `If-Match: %.40q is no version: write it as in "7"`, field)
+	quoted := strings.Trim(fields[0], `"`)
+	tag := strings.TrimSuffix(quoted, pending)
+	number, fingerprint, _ := strings.Cut(tag, "-")
+	c.Base, err = strconv.ParseInt(number, 10, 64)
+	one := len(fields) == 1 && (fields[0] == quoted || fields[0] == strconv.Quote(quoted))
+	if err != nil || c.Base < 0 || Tag(c.Base, fingerprint) != tag || !one {
+		return c, reply.Refuse(http.StatusBadRequest, `If-Match: %.100q is no version: write one, as in "7"`, fields)
 	}
 	c.Seen = fingerprint
 	return c, nil
