@@ -11,6 +11,9 @@ FUZZTIME ?= 10s
 N        ?= 1000
 SEED     ?= 1
 
+# Without debug information, compiling takes a seventh less time.
+export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false
+
 .DEFAULT_GOAL := help
 
 help: ## list what make can do
