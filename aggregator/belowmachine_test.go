@@ -277,8 +277,20 @@ func (m *belowMachine) scale(factor float64) {
 	for _, r := range []*dynamicconfig.Rule{&m.top, &m.rule} {
 		r.Limit, r.Burst = rate.Limit(float64(r.Limit)*factor), r.Burst*factor
 	}
-	m.cut = max(m.now, min(m.gone, m.now+60*s)) + 10*s + 2*m.slow
+	m.cut = m.heard()
 	m.configureAll()
+}
+
+// heard is when all clusters know what the cluster above leases now, or their leases have ended.
+func (m *belowMachine) heard() time.Duration {
+	return max(m.now, min(m.gone, m.now+60*s)) + 10*s + 2*m.slow
+}
+
+// hinder has clusters that do not know a change of the limit yet hear of it later.
+func (m *belowMachine) hinder() {
+	if m.now < m.cut {
+		m.cut = max(m.cut, m.heard())
+	}
 }
 
 // check reports too much that has passed.
@@ -342,8 +354,10 @@ func TestTwoClustersBelowAParentShareItsLimit(tb *testing.T) {
 				what = fmt.Sprint(what, " ", c.wants, " of ", c.cost)
 			case "gone":
 				m.gone = m.now + rapid.SampledFrom([]time.Duration{s, 20 * s, 90 * s}).Draw(t, "for")
+				m.hinder()
 			case "slow":
 				m.slow = rapid.SampledFrom([]time.Duration{0, s / 2, 3 * s}).Draw(t, "by")
+				m.hinder()
 			case "limit":
 				m.scale(rapid.SampledFrom([]float64{0.3, 0.5, 2}).Draw(t, "limit"))
 				what = m.String()
