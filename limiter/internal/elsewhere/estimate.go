@@ -86,6 +86,25 @@ func (e *Estimate) Change(now stage.Instant, before, rule *dynamicconfig.Rule, f
 	e.set(now, rule, f(e.At(now, before)), f(e.Uncapped(now, before)))
 }
 
+// NotLent is At where hosts use so much of the rule's limit, in tokens/s, as it comes in.
+func (e *Estimate) NotLent(now stage.Instant, rule *dynamicconfig.Rule, used float64) float64 {
+	tokens := math.Float64frombits(e.left.Load())
+	if unused, since := float64(rule.Limit)-used, now-stage.Instant(e.leftAt.Load()); unused > 0 && since > 0 {
+		tokens += unused * float64(since) * 1e-9
+	}
+	if tokens > rule.Burst {
+		return rule.Burst
+	}
+	return tokens
+}
+
+// Lend has the bucket have n tokens less than NotLent: a host has them in its grant, or has given them back if n is negative.
+// Hosts call it for each grant, so it takes few instructions.
+func (e *Estimate) Lend(now stage.Instant, rule *dynamicconfig.Rule, used, n float64) {
+	e.left.Store(math.Float64bits(e.NotLent(now, rule, used) - n))
+	e.leftAt.Store(int64(now))
+}
+
 func (e *Estimate) set(now stage.Instant, rule *dynamicconfig.Rule, tokens, uncapped float64) {
 	deepest := -max(rule.MostDebt(), float64(rule.Limit)*longestDebt.Seconds())
 	tokens, uncapped = max(tokens, deepest), max(uncapped, deepest)

@@ -67,14 +67,13 @@ func (b *before) tokensFor(local bool) float64 {
 }
 
 // notLent is this host's even part of what the owner of b's key has not lent, if the host asks it for what its grant
-// does not cover. With its own tokens at level, which the owner may have lent since it was last asked, the host
-// has no more than its even part of a burst, less what it has used recently.
+// does not cover. With its own tokens at level, the host has no more than its even part of a burst, less what it has used recently.
 func (b *before) notLent(level stage.Level) float64 {
 	if b.answering() == nil {
 		return 0
 	}
 	own, hosts := max(level.Tokens, 0), float64(b.hosts)
-	return max(min((remote.NotLent(b.now, b.Answering())-own)/hosts, b.plan.Rule.Burst/hosts-float64(b.recentUse(level))-own), 0)
+	return max(min(remote.NotLent(b.now, b.Answering())/hosts, b.plan.Rule.Burst/hosts-float64(b.recentUse(level))-own), 0)
 }
 
 // carriedLevel is the level of b's carryover once it has paid for what b allowed since; its

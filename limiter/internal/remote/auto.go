@@ -5,8 +5,6 @@ package remote
 import (
 	"context"
 
-	"golang.org/x/time/rate"
-
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -39,9 +37,7 @@ func NotLent(now stage.Instant, p share.Part) float64 {
 	if !ok {
 		return 0
 	}
-	rule := *a.Terms().Rule
-	rule.Limit = max(rule.Limit-rate.Limit(a.Grant().Used), 0)
-	return a.tokens.At(now, &rule)
+	return a.tokens.NotLent(now, a.Terms().Rule, a.UsedLately())
 }
 
 // Asking implements share.Part.
@@ -79,15 +75,21 @@ func (a *Auto) Steer(now stage.Instant, hosts int) {
 
 // Lend implements share.RatePart.
 func (a *Auto) Lend(now stage.Instant, more float64, hosts int) (left float64) {
+	had := a.Granted()
 	a.mu.Lock()
-	left = a.Rate.Lend(now, more, hosts)
+	if left = a.Rate.Lend(now, more, hosts); !had {
+		more = left
+	}
+	a.tokens.Lend(now, a.Terms().Rule, a.UsedLately(), more)
 	if a.Active().Limit < 1 { // else it reports early
 		a.lookout(left, fewest+1) // its first event may begin a burst
-	} else {
-		a.lookout(0, 0)
+	} else if a.low.Load() != 0 {
+		a.low.Store(0)
 	}
 	a.mu.Unlock()
-	a.follow()
+	if !had {
+		a.follow()
+	}
 	return left
 }
 

@@ -262,7 +262,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		s.answeredNo.Store(row.number)
 		_, inFallback := c.InFallback()
 		back := inFallback && c.Given()
-		if terms.Traits.Asks && s.Part().Asking() { // it was not new without a grant
+		if terms.Traits.Asks && !c.Granted() && s.Part().Asking() { // it was not new without a grant
 			_, back = s.Part().InFallback()
 		}
 		g := share.Grant{

@@ -37,7 +37,7 @@ type lease struct {
 
 // Grant is the newest grant.
 func (l *lease) Grant() Grant {
-	return Grant{l.given, l.floor, l.weight, l.burst, l.usedLately(), l.until}
+	return Grant{l.given, l.floor, l.weight, l.burst, l.UsedLately(), l.until}
 }
 
 // Until is when the lease of the newest grant ends.
@@ -53,8 +53,8 @@ func (l *lease) SetGrant(g Grant) {
 	l.used.Store(math.Float64bits(g.Used))
 }
 
-// usedLately is Used of the newest grant. Safe for concurrent use.
-func (l *lease) usedLately() float64 { return math.Float64frombits(l.used.Load()) }
+// UsedLately is Used of the newest grant. Safe for concurrent use.
+func (l *lease) UsedLately() float64 { return math.Float64frombits(l.used.Load()) }
 
 // Granted reports whether the grant is in force.
 func (l *lease) Granted() bool { return l.granted }

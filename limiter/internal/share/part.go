@@ -194,7 +194,7 @@ func (b *Base) granting(hosts int) Level {
 	if quota < even {
 		switch b.floor {
 		case usage.FloorUnused:
-			quota = min(quota+max(0, limit-b.usedLately()), even)
+			quota = min(quota+max(0, limit-b.UsedLately()), even)
 		case usage.FloorEven:
 			quota = even
 		}

@@ -319,7 +319,7 @@ func (r *Rate) Borrow(now stage.Instant, tokens float64) {
 // answer asks, until the next grant. The caller sees to it that nothing else changes
 // what is in force meanwhile.
 func (r *Rate) Alone(now stage.Instant) {
-	p, fair := r.bucket.Pace(), rate.Limit(min(r.usedLately(), float64(r.Terms().Rule.Limit)))
+	p, fair := r.bucket.Pace(), rate.Limit(min(r.UsedLately(), float64(r.Terms().Rule.Limit)))
 	if !r.granted || fair <= p.Limit() {
 		return
 	}
