@@ -367,6 +367,59 @@ func TestAHostThatComesBackIsLentAgain(t *testing.T) {
 	}
 }
 
+// What a host that was taken for dead is lent when it asks stays at the host until it reports, or has
+// been silent for long again.
+func TestALoanToAHostThatComesBackOutlivesASweep(t *testing.T) {
+	limit := algorithm.Limit{Rate: 0, Burst: 100}
+	k, h := askedOf(limit), askingHost{id: 1}
+	h.report(k, 0, limit, 20)
+	now := 3 * interval
+	k.Expire(now, func(uint32) {})
+	h.advance(now)
+	h.tokens = 0
+	h.take(k, now, limit, 1, 20)
+	all := k.pool + h.tokens
+	k.Expire(now+interval, func(uint32) {})
+	h.report(k, now+interval, limit, 0)
+	if got := k.pool + h.tokens; !near(got, all) {
+		t.Errorf("%v in the pool and at the host, of %v, though nothing was used", got, all)
+	}
+}
+
+// A host that came back, and has reported since, is charged once if an answer is lost: it says
+// again what it used, as a part of its next report.
+func TestAHostThatCameBackIsChargedOnce(t *testing.T) {
+	limit := algorithm.Limit{Rate: 0, Burst: 100}
+	k, h := askedOf(limit), askingHost{id: 1}
+	h.report(k, 0, limit, 20)
+	now := 3 * interval
+	k.Expire(now, func(uint32) {})
+	h.advance(now)
+	h.tokens = 0
+	h.take(k, now, limit, 1, 20)
+	h.report(k, now+interval, limit, 0)
+	all := k.pool + h.tokens
+	said := account.Report{Allowed: h.use(now+interval, 1), Elapsed: interval, Cost: 1}
+	k.Report(now+2*interval, limit, 1, &said) // its answer is lost
+	said.Elapsed *= 2
+	g, _ := k.Report(now+3*interval, limit, 1, &said)
+	if got := k.pool + g.Tokens; !said.Overlaps || got < all-1-0.6 {
+		t.Errorf("%v in the pool and at the host, of %v, and one was used and reported twice", got, all)
+	}
+}
+
+// A host that asks, and says that it has more than it was lent, has no more than that.
+func TestAHostThatLiesAboutWhatItHolds(t *testing.T) {
+	limit := algorithm.Limit{Rate: 10, Burst: 100}
+	k, h := askedOf(limit), askingHost{id: 1}
+	h.report(k, 0, limit, 20)
+	lent := k.lent
+	k.Take(0, limit, &usage.Take{Auto: true, Tokens: 1, More: 1, Wants: 20}, 0, h.id)
+	if k.starters != 0 || k.lent > lent+1 {
+		t.Errorf("hosts hold %v, and %v beside the pool; %v were lent before, and 1 at most since", k.lent, k.starters, lent)
+	}
+}
+
 // A busy host that is refused waits, and one with few events does not.
 func TestBusyHostsArePatient(t *testing.T) {
 	limit := algorithm.Limit{Rate: 100, Burst: 100}

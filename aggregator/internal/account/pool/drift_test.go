@@ -23,7 +23,7 @@ func TestAHostThatWantsVeryMuchLeavesOthersARate(t *testing.T) {
 			return k.Report(now, limit, host, &account.Report{Elapsed: time.Second, Wants: wants, Cost: 1})
 		}
 		report(0, 0, 0) // a new owner listens at first
-		for _, others := range []float64{0.18, 0.17, 0.05} {
+		for _, others := range []float64{0.18, 0.17, 0.05, 0.2} {
 			report(time.Minute, 1, 1e15)
 			report(time.Minute, 2, others)
 			report(time.Minute, 3, others)

@@ -244,7 +244,7 @@ func TestRatesThatWereNotUsedComeBack(t *testing.T) {
 			c.report(i, 10, 0)
 		}
 	}
-	c.pass(c.interval)
+	c.pass(c.interval * 174 / 100) // a little later, the owner takes the rates back
 	first := len(c.hosts)
 	c.join(10, 1e6)
 	c.drain(first)
@@ -256,7 +256,7 @@ func TestRatesThatWereNotUsedComeBack(t *testing.T) {
 	if c.most > c.bound() {
 		t.Errorf("%v used at once, of at most %v", c.most, c.bound())
 	}
-	if least := c.limit.Burst + 0.8*c.limit.Rate*c.interval.Seconds(); c.most < least {
+	if least := c.limit.Burst + 1.5*c.limit.Rate*c.interval.Seconds(); c.most < least {
 		t.Errorf("%v used at once: this test does not try hard enough", c.most)
 	}
 }
