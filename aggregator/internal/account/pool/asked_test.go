@@ -436,6 +436,11 @@ func TestBusyHostsArePatient(t *testing.T) {
 	if got := k.patience(2, 100); got != 0 {
 		t.Errorf("a host with 2 events/s of 100 tokens is to wait for %v", got)
 	}
+	many.drain(k, 0, limit, 1000, 200)
+	ask := usage.Take{Auto: true, Tokens: 1, More: 1}
+	if took := k.Take(0, limit, &ask, 0, 2); took.OK || took.Retry < time.Second/pace {
+		t.Errorf("a busy host that is refused an event is told %+v", took)
+	}
 }
 
 // A new key has its whole burst at once. A key that had another owner has half, less
@@ -526,6 +531,17 @@ func TestHostsThatAreAloneKeepTheLimit(t *testing.T) {
 	}
 	if got := sum(); got > limit.Rate+1 || got < 0.9*limit.Rate {
 		t.Errorf("hosts may use %v, together %v of %v/s", alone, got, limit.Rate)
+	}
+	for range 4 { // half of them are silent
+		now += interval
+		for i := range alone[:4] {
+			report(i)
+		}
+		k.Expire(now, func(uint32) {})
+	}
+	clear(alone[4:])
+	if got := sum(); got > limit.Rate+1 || got < 0.9*limit.Rate {
+		t.Errorf("the hosts that are left may use %v, together %v of %v/s", alone, got, limit.Rate)
 	}
 	now += 3 * interval
 	k.Expire(now, func(uint32) {}) // all are silent

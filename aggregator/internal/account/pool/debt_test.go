@@ -165,3 +165,19 @@ func TestAHostThatReportsLateHasUsedTheBurst(t *testing.T) {
 		}
 	}
 }
+
+// A host without a grant used what the rule's whole limit filled in, while it was on the smaller side of a
+// split: it owes what a moment brought, and not what the side's part did not fill in.
+func TestTheUseOfAHostWithoutAGrantIsOfTheWholeLimit(t *testing.T) {
+	c := reaching(algorithm.NameElastic)
+	c.Rule.Limit, c.Rule.Burst = 100, 100
+	k := New(0, 0, c)
+	part := algorithm.Limit{Rate: 25, Burst: 25}
+	k.Report(-time.Minute, part, 9, &account.Report{Elapsed: s, Cost: 1})
+	k.Report(0, part, 9, &account.Report{Elapsed: s, Cost: 1})
+	before := plain(k).pool
+	k.Report(0, part, 1, &account.Report{Elapsed: 10 * s, Allowed: 1000, Cost: 1})
+	if owed := before - plain(k).pool; owed > 1000*recent/10+1 {
+		t.Errorf("1000 in 10 s of a limit of 100/s cost %v", owed)
+	}
+}

@@ -165,6 +165,7 @@ func (k *holdings) observe(now time.Duration, limit algorithm.Limit, host uint32
 // not follow what others demand, so it counts as if it demanded what would bring it that. What it is
 // refused is not for it. No more than the limit is held, as by others.
 func (s *sums) leave(row *row, limit algorithm.Limit, uses float64) {
+	uses = lower(uses, limit.Rate) // more cannot be left
 	others := s.wants - float64(row.wants)
 	left := upper(limit.Rate-uses, limit.Rate/mostLeft)
 	s.want(row, reasonable(uses*upper(others/left, 1), limit))
@@ -172,7 +173,7 @@ func (s *sums) leave(row *row, limit algorithm.Limit, uses float64) {
 	s.parts.Add(row.weight)
 }
 
-// mostLeft is how many times what all others demand such a host may demand.
+// mostLeft is how many times what all others demand such a host may demand, if that is more than it uses.
 const mostLeft = 64
 
 // returns notes that host asks for each event by now. What it holds is not used any more, and

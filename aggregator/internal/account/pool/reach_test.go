@@ -188,6 +188,27 @@ func TestALastReportUnderAnotherNameCosts(t *testing.T) {
 		if got := plain(k).rates(1); !ok || math.Abs(got-g.Weight) > 1e-9 || plain(k).lent != before.lent {
 			t.Errorf("to %s: the host has %v of the limit and %v tokens, and was granted %+v", to, got, plain(k).lent, g)
 		}
+		k.Report(s, limit, 1, &account.Report{Elapsed: s, Allowed: 1 << 53, Cost: 1, Has: has, Elsewhere: true})
+		if deepest := account.Deepest(plain(k).terms, limit); plain(k).pool < deepest {
+			t.Errorf("to %s: a count beyond reason makes a debt of %v; the deepest is %v", to, -plain(k).pool, -deepest)
+		}
+	}
+}
+
+// A host that names another algorithm, and uses the limit and more, leaves the others a little of it.
+func TestAHostElsewhereLeavesOthersALittle(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
+	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto} {
+		k := made(name)
+		for now := -20 * interval; now <= 0; now += interval {
+			k.Report(now, limit, 1, &account.Report{Elapsed: interval, Wants: 300, Cost: 1})
+			k.Report(now, limit, 2, &account.Report{
+				Elapsed: interval, Allowed: 1e6, Wants: 1e6, Cost: 1, Rates: account.Rates{Allowed: 1e6}, Elsewhere: true,
+			})
+		}
+		if all, _ := account.Wanted(k); all > 300*(1+mostLeft)+1 {
+			t.Errorf("%s: beside a host that wants 300/s, all want %v/s", name, all)
+		}
 	}
 }
 
