@@ -47,6 +47,9 @@ func (n *network) ping(ctx context.Context, address string) error {
 	case "hangs":
 		<-ctx.Done()
 		return ctx.Err()
+	case "this host stops": // for a minute
+		time.Sleep(time.Minute)
+		return ctx.Err()
 	}
 	return nil
 }
@@ -110,6 +113,25 @@ func run(t *testing.T, list []ringpop.Host, test func(t *testing.T, w *watched))
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// A process that stood still while it asked, as after SIGSTOP, has the pings time out that were under
+// way. The other hosts have answered all the while.
+func TestAProcessThatStoodStillMissesNobody(t *testing.T) {
+	run(t, hosts("a", "b", "c"), func(t *testing.T, w *watched) {
+		w.see(t, "at first", "a b c")
+		for range 3 {
+			time.Sleep(DefaultInterval / 2)
+			w.network.set("this host stops", "b", "c")
+			time.Sleep(DefaultInterval)
+			w.network.set("", "b", "c")
+			time.Sleep(time.Minute)
+			w.see(t, "after a minute", "a b c")
+		}
+		if log := w.log.String(); log != "" && strings.Contains(log, "does not answer") {
+			t.Error(log)
 		}
 	})
 }

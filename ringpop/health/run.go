@@ -16,7 +16,7 @@ func (m *Members) ping(ctx context.Context, h ringpop.Host, board *roster.Board)
 	interval, after := m.pace()
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	answered := time.Now()
+	answered, failed := time.Now(), false
 	for {
 		if now, silence := m.pace(); now != interval {
 			interval, after = now, silence
@@ -27,16 +27,20 @@ func (m *Members) ping(ctx context.Context, h ringpop.Host, board *roster.Board)
 		if patience <= 0 {
 			patience = after
 		}
+		began := time.Now()
 		err := m.ask(ctx, h.Address, min(patience, after/2))
-		switch silent := time.Since(answered); {
+		now := time.Now()
+		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			answered = time.Now()
+			answered = now
 			board.Up(h, false)
-		case silent >= after:
+		case now.Sub(began) >= after && !failed: // this process stood still: the next ping decides
+		case now.Sub(answered) >= after:
 			board.Down(h.Address, fmt.Sprintf("no answer for %v: %.200v", after, err))
 		}
+		failed = err != nil
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
