@@ -131,6 +131,24 @@ func TestQuotasFollowTheRules(t *testing.T) {
 	}
 }
 
+// A key that another rule has by now, under another name of the pool, is not counted where it was.
+func TestAKeyThatGoesToAnotherRuleMakesRoom(t *testing.T) {
+	rule, one := exactRule(1, 1), autoRule(1, 1)
+	rule.Key, rule.MaxKeys, one.Key = "k:*", 2, "k:0"
+	a := under(t, rule)
+	take := func(key string) bool { return took(t, a, 0, usage.Take{Key: key, Tokens: 1}).Decided }
+	if !take("k:0") || !take("k:1") || take("k:2") {
+		t.Fatal("there is not room for two keys")
+	}
+	if err := a.Configure(snapshot(t, cadence, one, rule)); err != nil {
+		t.Fatal(err)
+	}
+	a.GC(0)
+	if got := inQuota(a, "k:*", false); got != 1 || !take("k:2") {
+		t.Errorf("%d keys are counted, and there is no room for a second one", got)
+	}
+}
+
 // Hosts that report hold max_keys themselves, each on its own. Their keys count,
 // and are not refused.
 func TestKeysThatAreReportedCount(t *testing.T) {

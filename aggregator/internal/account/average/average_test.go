@@ -147,3 +147,48 @@ func TestAWeighSeesWhoHostsAre(t *testing.T) {
 		t.Errorf("it saw %+v", seen)
 	}
 }
+
+// A host with a grant of an earlier owner has all hosts keep what they have only if it is the first one
+// here: who comes with a grant later is told its part.
+func TestAHostThatComesLaterBeginsNoLearning(t *testing.T) {
+	c := under(algorithm.Weigher{Weigh: algorithm.RequestWeighted, Form: algorithm.FormDemand})
+	c.Rule.Learning = time.Minute
+	a, limit := New(0, -time.Hour, c), algorithm.Limit{Rate: 100, Burst: 50}
+	report := func(host uint32) (r account.Report) {
+		r = account.Report{Rates: account.Rates{Allowed: 10}, Elapsed: time.Second, Has: 0.9}
+		a.Report(0, limit, host, &r)
+		return r
+	}
+	a.Report(0, limit, 1, &account.Report{Rates: account.Rates{Allowed: 10}, Elapsed: time.Second})
+	if r := report(2); r.Keeps {
+		t.Error("the second host keeps what an earlier owner gave it")
+	}
+	if r := report(1); r.Keeps {
+		t.Error("the first host keeps what it has, because another came")
+	}
+}
+
+// Hosts that name another algorithm have a sum of their own. So it is after the intervals have changed, and
+// what they use comes off every weigher's parts.
+func TestHostsAwayStayAway(t *testing.T) {
+	limit := algorithm.Limit{Rate: 100, Burst: 50}
+	for name, w := range map[string]algorithm.Weigher{
+		"by demand": {Weigh: algorithm.RequestWeighted, Form: algorithm.FormDemand},
+		"plainly":   {Weigh: algorithm.RequestWeighted},
+	} {
+		c := under(w)
+		a := New(0, 0, c)
+		own := account.Report{Rates: account.Rates{Allowed: 100}, Elapsed: time.Second}
+		a.Report(0, limit, 1, &own)
+		a.Report(0, limit, 2, &account.Report{Rates: account.Rates{Allowed: 40}, Elapsed: time.Second, Elsewhere: true})
+		for _, interval := range []time.Duration{time.Second, 2 * time.Second} {
+			c.Settings = &account.Settings{Average: c.Average, Interval: interval}
+			c.Average.Interval = interval
+			c.Stages = c.Average.Stages()
+			a.Configure(0, c)
+			if g, ok := a.Report(0, limit, 1, &own); !ok || !near(g.Weight, 0.6) {
+				t.Errorf("%s, an interval of %v: beside a host away that uses 40 of 100/s, the other is granted %+v", name, interval, g)
+			}
+		}
+	}
+}
