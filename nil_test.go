@@ -38,6 +38,7 @@ func TestANodeWorksWithoutWhatIsNil(t *testing.T) {
 		"rotating":  {headgate.WithRotatingTLS(nil), false},
 		"no TLS":    {headgate.WithRotatingTLS(func() *tls.Config { return nil }), false},
 		"remote":    {headgate.WithRemote("r", nil), false},
+		"no rule's": {headgate.WithRemote("Redis", &counting{}), false},
 		"algorithm": {headgate.WithAlgorithm("a", nil), false},
 		"payload":   {headgate.WithPayload("p", headgate.Payload{}), false},
 		"parent":    {headgate.WithParent("c", nil), false},

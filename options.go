@@ -235,9 +235,11 @@ func WithPayload(name string, p Payload) Option {
 // "redis" with package limiter/redis: each event asks r.
 func WithRemote(name string, r stage.Remote) Option {
 	return func(o *options) {
-		switch {
-		case name == "" || r == nil:
-			o.fail("headgate: a remote needs the name that rules use, and a client that asks it")
+		switch err := rule.CheckAlgorithm(name); {
+		case err != nil:
+			o.fail("headgate: %w", err)
+		case r == nil:
+			o.fail("headgate: remote %s is nil: give what asks its buckets, such as what redis.New returns", name)
 		case o.known(name):
 			o.taken(name)
 		default:

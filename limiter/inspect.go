@@ -3,6 +3,7 @@
 package limiter
 
 import (
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
@@ -152,7 +153,10 @@ func (g *Group) Others(key string) (n int64, placed bool) {
 }
 
 // Elsewhere reports whether a decision about key may wait for another host, or for Redis.
-func (g *Group) Elsewhere(key string) bool { return g.keys().For(key).Current(stage.Now()).Elsewhere() }
+func (g *Group) Elsewhere(key string) bool {
+	rule := g.keys().For(key).Current(stage.Now()).Config()
+	return rule != nil && !rule.InFlight && slices.ContainsFunc(rule.Algorithms(), func(name string) bool { return g.keys().Remotes[name] != nil })
+}
 
 func (g *Group) inspect(now stage.Instant, key string) (Status, bool) {
 	found := Status{Key: key}

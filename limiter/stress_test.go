@@ -119,6 +119,7 @@ func TestEverythingAtOnce(t *testing.T) {
 				g.Trace(key, rand.IntN(2) == 0)
 				g.Traced(key)
 				g.Inspect(key)
+				g.Elsewhere(key)
 				g.Keys()
 			},
 			func() {

@@ -21,6 +21,9 @@ func TestAStageThatIsNilRefusesEverything(t *testing.T) {
 			"pair":     shadow.NewPair(now, nil, many, mode, nil),
 			"stages":   shadow.FromStages(nil, many, mode).Stage(),
 			"limiters": shadow.New(nil, limiter.FromStage(many), mode).Stage(),
+			"*Limiter": shadow.New((*limiter.Limiter)(nil), limiter.FromStage(many), mode).Stage(),
+			"*Bucket":  shadow.New((*limiter.Bucket)(nil), limiter.FromStage(many), mode).Stage(),
+			"*shadow":  shadow.New((*shadow.Limiter)(nil), limiter.FromStage(many), mode).Stage(),
 			"migrator": shadow.Migrator().Stages(now, nil, many, mode, nil),
 		} {
 			if got := s.Allow(t.Context(), now); got.OK() != allows {

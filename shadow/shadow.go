@@ -4,6 +4,7 @@ package shadow
 
 import (
 	"log/slog"
+	"reflect"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/background"
@@ -28,12 +29,12 @@ type base = limiter.Limiter
 type Staged interface{ Stage() stage.Stage }
 
 // New returns a Limiter that migrates from old to new and starts in mode. A mode
-// that does not exist counts as disabled. A limiter that is nil refuses everything. The
-// Limiter does not compare slots in flight: see SlotsPair.
+// that does not exist counts as disabled. A limiter that is nil, also as a nil pointer,
+// refuses everything. The Limiter does not compare slots in flight: see SlotsPair.
 func New(old, new Staged, mode dynamicconfig.Mode) *Limiter {
 	stages := [2]stage.Stage{}
 	for i, l := range [2]Staged{old, new} {
-		if l != nil {
+		if v := reflect.ValueOf(l); v.IsValid() && (v.Kind() != reflect.Pointer || !v.IsNil()) {
 			stages[i] = l.Stage()
 		}
 	}

@@ -122,7 +122,7 @@ func TestSlotsInEachMode(t *testing.T) {
 			switch {
 			case err == nil:
 				holds = append(holds, h)
-			case !errors.Is(err, stage.ErrFull) || !h.Empty():
+			case !errors.Is(err, stage.ErrFull) || h != (stage.Hold{}):
 				t.Errorf("%v: %v", tt.mode, err)
 			}
 		}
@@ -181,7 +181,7 @@ func TestWaitingForSlotsInEachMode(t *testing.T) {
 
 func TestDisabledSlotsAreNeverWaitedFor(t *testing.T) {
 	p := NewSlotsPair(newSeats(0), newSeats(0), disabled)
-	if h, err := p.Acquire(t.Context(), 100, 0); err != nil || !h.Empty() {
+	if h, err := p.Acquire(t.Context(), 100, 0); err != nil || h != (stage.Hold{}) {
 		t.Errorf("%v, %v", h, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -65,9 +65,6 @@ func (h Hold) Void() {
 	}
 }
 
-// Empty reports whether h holds nothing.
-func (h Hold) Empty() bool { return h.of == nil }
-
 // With returns a Hold that releases h and other.
 func (h Hold) With(other Hold) Hold {
 	switch {

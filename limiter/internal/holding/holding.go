@@ -3,8 +3,6 @@
 package holding
 
 import (
-	"slices"
-
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
@@ -134,12 +132,6 @@ func (h *Holding) Level(now stage.Instant) stage.Level {
 	default:
 		return stage.Level{}
 	}
-}
-
-// Elsewhere reports whether a decision may wait for an answer from elsewhere. A bucket
-// that is asked for each event is, and so is one that asks for what it does not have.
-func (h *Holding) Elsewhere() bool {
-	return slices.ContainsFunc(h.Subjects(), func(p *report.Subject) bool { return remote.Of(p.Part()) != nil })
 }
 
 // Used is when a report last found new usage.

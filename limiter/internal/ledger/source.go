@@ -19,8 +19,11 @@ type Source struct {
 // Part is what reports are about.
 func (s *Source) Part() share.Part { return s.part }
 
-// Slots are the Part; nil if it is a rate.
+// Slots are the Part; nil if it is a rate. Decisions call it, so it does not look at the Part of a Rate.
 func (s *Source) Slots() *share.Slots {
+	if s.Rate != nil {
+		return nil
+	}
 	slots, _ := s.part.(*share.Slots)
 	return slots
 }

@@ -162,8 +162,8 @@ func TestAcquireTakesNothingAfterItsContext(t *testing.T) {
 			held.Release()
 		})
 		held, _ = s.TryAcquire(0, 1)
-		if h, err := s.Acquire(ctx, 1, 0); !errors.Is(err, context.Canceled) || !h.Empty() {
-			t.Fatalf("got a hold: %v, %v; want none and %v", !h.Empty(), err, context.Canceled)
+		if h, err := s.Acquire(ctx, 1, 0); !errors.Is(err, context.Canceled) || h != (stage.Hold{}) {
+			t.Fatalf("got a hold: %v, %v; want none and %v", h != (stage.Hold{}), err, context.Canceled)
 		}
 		if _, err := s.TryAcquire(0, 1); err != nil {
 			t.Fatalf("the slot is lost: %v", err)
