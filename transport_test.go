@@ -239,7 +239,8 @@ func TestOptionsThatContradictAreRefused(t *testing.T) {
 		"remove WithListen":     {headgate.WithListen(l), headgate.WithTransport(new(rpcyarpc.Standalone))},
 		"WithTLS":               {headgate.WithTLS(tlsOf(t, ca)), headgate.WithTransport(new(rpcyarpc.Standalone))},
 		"needs a name for":      {headgate.WithParent("", nil)},
-		"needs the name that":   {headgate.WithRemote("", nil)},
+		"name of an algorithm":  {headgate.WithRemote("", nil)},
+		"remote r is nil":       {headgate.WithRemote("r", nil)},
 		"a name and a function": {headgate.WithAlgorithm("", nil)},
 	} {
 		_, err := headgate.New(headgate.Config{Address: "127.0.0.1:1"}, memory.New(limits(t, fourKeys)), membersAt(t, l), opts...)
