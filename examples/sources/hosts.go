@@ -21,7 +21,7 @@ func (h Hosts) Watch(ctx context.Context, update func([]ringpop.Host)) error {
 	var known []string
 	for first := true; ctx.Err() == nil; pause(ctx, h.Every) {
 		addresses, err := h.Addresses(ctx)
-		slices.Sort(addresses)
+		addresses = slices.Sorted(slices.Values(addresses)) // a copy, as the discovery may go on using its list
 		if err != nil || !first && slices.Equal(addresses, known) {
 			continue // without an answer, the last list stays
 		}

@@ -67,3 +67,26 @@ func TestHosts(t *testing.T) {
 		}
 	})
 }
+
+// A discovery may answer with a list that it changes afterwards.
+func TestHostsKeepNoListOfTheDiscovery(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list, asked := []string{"b:1", "a:1"}, 0
+		hosts := Hosts{Every: time.Second, Addresses: func(context.Context) ([]string, error) {
+			if asked++; asked == 2 {
+				list[0] = "c:1"
+			}
+			return list, nil
+		}}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		var got []string
+		if err := hosts.Watch(ctx, func(all []ringpop.Host) { got = append(got, fmt.Sprint(all)) }); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"[{a:1  } {b:1  }]", "[{a:1  } {c:1  }]"}
+		if !reflect.DeepEqual(got, want) || list[1] != "a:1" {
+			t.Errorf("%q, want %q; the discovery has %q", got, want, list)
+		}
+	})
+}
