@@ -57,24 +57,38 @@ type averages struct {
 	learns time.Duration
 }
 
-func (m *averages) config() *dynamicconfig.Snapshot {
-	p := dynamicconfig.Properties{UpdateInterval: m.interval, DecayAfter: 2 * m.interval, GCAfter: 10 * m.interval, NewDataWeight: 0.5}
-	c, err := dynamicconfig.Config{Properties: p, Rules: []dynamicconfig.Rule{m.rule}}.Snapshot()
+// lone is a config of one rule.
+func lone(t *rapid.T, rule dynamicconfig.Rule, interval time.Duration) *dynamicconfig.Snapshot {
+	p := dynamicconfig.Properties{UpdateInterval: interval, DecayAfter: 2 * interval, GCAfter: 10 * interval, NewDataWeight: 0.5}
+	c, err := dynamicconfig.Config{Properties: p, Rules: []dynamicconfig.Rule{rule}}.Snapshot()
 	if err != nil {
-		m.Fatal(err)
+		t.Fatal(err)
 	}
 	return c
 }
 
+// odd is an owner under one rule, which knows weigh by the name odd.
+func odd(t *rapid.T, weigh algorithm.Weigh, rule dynamicconfig.Rule, interval time.Duration) *Aggregator {
+	registry := algorithm.Builtin()
+	if err := registry.Register("odd", weigh); err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(registry, lone(t, rule, interval))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
 func (m *averages) configure() {
-	if err := m.a.Configure(m.config()); err != nil {
+	if err := m.a.Configure(lone(m.T, m.rule, m.interval)); err != nil {
 		m.Fatal(err)
 	}
 }
 
 // move gives the key to a new owner, which knows nothing.
 func (m *averages) move(late bool) {
-	a, err := New(algorithm.Builtin(), m.config())
+	a, err := New(algorithm.Builtin(), lone(m.T, m.rule, m.interval))
 	if err != nil {
 		m.Fatal(err)
 	}

@@ -69,26 +69,7 @@ type leases struct {
 // loosePriority is that of hosts that are not bound.
 const loosePriority = -7
 
-func (l *leases) config() *dynamicconfig.Snapshot {
-	p := dynamicconfig.Properties{UpdateInterval: l.interval, DecayAfter: 2 * l.interval, GCAfter: 10 * l.interval}
-	c, err := dynamicconfig.Config{Properties: p, Rules: []dynamicconfig.Rule{l.rule}}.Snapshot()
-	if err != nil {
-		l.Fatal(err)
-	}
-	return c
-}
-
-func (l *leases) owner() *Aggregator {
-	registry := algorithm.Builtin()
-	if err := registry.Register("odd", l.weigh); err != nil {
-		l.Fatal(err)
-	}
-	a, err := New(registry, l.config())
-	if err != nil {
-		l.Fatal(err)
-	}
-	return a
-}
+func (l *leases) owner() *Aggregator { return odd(l.T, l.weigh, l.rule, l.interval) }
 
 // weigh is a weigher that a service has, and that often fails.
 func (l *leases) weigh(capacity float64, demands []algorithm.Demand, parts []float64) {
@@ -285,7 +266,7 @@ func (l *leases) cut() {
 // configure puts the rule in force at the owner.
 func (l *leases) configure() {
 	l.cut()
-	if err := l.a.Configure(l.config()); err != nil {
+	if err := l.a.Configure(lone(l.T, l.rule, l.interval)); err != nil {
 		l.Fatal(err)
 	}
 }

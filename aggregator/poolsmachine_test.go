@@ -66,26 +66,7 @@ type pools struct {
 	trace []string
 }
 
-func (p *pools) config() *dynamicconfig.Snapshot {
-	properties := dynamicconfig.Properties{UpdateInterval: p.interval, DecayAfter: 2 * p.interval, GCAfter: 10 * p.interval}
-	c, err := dynamicconfig.Config{Properties: properties, Rules: []dynamicconfig.Rule{p.rule}}.Snapshot()
-	if err != nil {
-		p.Fatal(err)
-	}
-	return c
-}
-
-func (p *pools) owner() *Aggregator {
-	registry := algorithm.Builtin()
-	if err := registry.Register("odd", p.weigh); err != nil {
-		p.Fatal(err)
-	}
-	a, err := New(registry, p.config())
-	if err != nil {
-		p.Fatal(err)
-	}
-	return a
-}
+func (p *pools) owner() *Aggregator { return odd(p.T, p.weigh, p.rule, p.interval) }
 
 // asks reports whether d asks for what it has no tokens for.
 func (d *drawer) asks() bool { return d.named == algorithm.NameAuto || d.named == algorithm.NameExact }
@@ -349,7 +330,7 @@ func TestHostsOfAPoolUseNoMoreThanIsStated(t *testing.T) {
 					p.allowance += float64(len(p.reserved))          // which are used when they were to be
 					p.allowance += max(p.rule.Burst-before.Burst, 0) // a full key is forgotten, and is full again
 				}
-				if err := p.a.Configure(p.config()); err != nil {
+				if err := p.a.Configure(lone(p.T, p.rule, p.interval)); err != nil {
 					t.Fatal(err)
 				}
 				p.a.GC(p.now) // until the next sweep, an owner goes by the earlier limit

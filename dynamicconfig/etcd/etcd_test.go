@@ -71,25 +71,11 @@ func TestSource(t *testing.T) {
 			Source: source,
 			Put: func(text string) {
 				server.Start(t)
-				put(t, place, text)
+				sourcetest.Put(t, open, place, text)
 			},
 			Break: server.Kill,
 		}
 	})
-}
-
-// put appends as another process would.
-func put(t *testing.T, place, text string) {
-	t.Helper()
-	s := open(place)
-	defer s.Close()
-	newest, err := s.Newest(t.Context())
-	if err != nil && !errors.Is(err, history.ErrEmpty) {
-		t.Fatal(err)
-	}
-	if _, err := s.Append(t.Context(), history.Change{Base: newest.Number, Text: text, Author: "a test"}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestTwoWritersLoseNothing(t *testing.T) {
@@ -129,7 +115,7 @@ func TestChangesAreNotified(t *testing.T) {
 	}
 	next("it does not watch")
 	for range 3 {
-		put(t, place, "limits: []\n")
+		sourcetest.Put(t, open, place, "limits: []\n")
 		next("a change is not notified")
 	}
 }

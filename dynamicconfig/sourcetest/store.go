@@ -283,6 +283,18 @@ func change(base int64, n int) history.Change {
 	return history.Change{Base: base, Text: limits(n), Author: "a test", Message: fmt.Sprintf("limit %d", n)}
 }
 
+// Put appends text to the store at place, as another process would.
+func Put(t *testing.T, open Open, place, text string) {
+	t.Helper()
+	s := open(place)
+	defer s.Close()
+	newest, err := s.Newest(t.Context())
+	if err != nil && !errors.Is(err, history.ErrEmpty) {
+		t.Fatal(err)
+	}
+	appended(t, s, history.Change{Base: newest.Number, Text: text, Author: "a test"})
+}
+
 func opened(t *testing.T, open Open, place string) Sourced {
 	s := open(place)
 	t.Cleanup(func() { _ = s.Close() })

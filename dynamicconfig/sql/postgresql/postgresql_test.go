@@ -4,7 +4,6 @@ package postgresql
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -78,25 +77,11 @@ func TestSource(t *testing.T) {
 			Source: source,
 			Put: func(text string) {
 				postgres.Start(t)
-				put(t, place, text)
+				sourcetest.Put(t, open, place, text)
 			},
 			Break: postgres.Kill,
 		}
 	})
-}
-
-// put appends as another process would.
-func put(t *testing.T, place, text string) {
-	t.Helper()
-	s := open(place)
-	defer s.Close()
-	newest, err := s.Newest(t.Context())
-	if err != nil && !errors.Is(err, history.ErrEmpty) {
-		t.Fatal(err)
-	}
-	if _, err := s.Append(t.Context(), history.Change{Base: newest.Number, Text: text, Author: "a test"}); err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestTwoWritersLoseNothing(t *testing.T) {
@@ -159,7 +144,7 @@ func TestTheServerIsKilledInTheMiddleOfWrites(t *testing.T) {
 // Notifications reach a source whose poll is far off.
 func TestChangesAreNotified(t *testing.T) {
 	place := newPlace(t)
-	put(t, place, "limits: []\n")
+	sourcetest.Put(t, open, place, "limits: []\n")
 	s, err := New(place, WithPoll(time.Hour))
 	if err != nil {
 		t.Fatal(err)
@@ -181,7 +166,7 @@ func TestChangesAreNotified(t *testing.T) {
 	}
 	next("it does not listen")
 	for range 3 {
-		put(t, place, "limits: []\n")
+		sourcetest.Put(t, open, place, "limits: []\n")
 		next("a change is not notified")
 	}
 }

@@ -30,28 +30,19 @@ func newDir(t *testing.T) string { return filepath.Join(t.TempDir(), "a ?b%20#&m
 
 func TestStore(t *testing.T) { sourcetest.Store(t, open, newDir) }
 
-// Another store puts, as another process would.
 func TestSource(t *testing.T) {
 	sourcetest.Source(t, func(t *testing.T) sourcetest.Place {
 		dir := newDir(t)
-		source, writer := open(dir), open(dir)
+		source := open(dir)
 		t.Cleanup(func() {
-			if err := errors.Join(source.Close(), writer.Close()); err != nil {
+			if err := source.Close(); err != nil {
 				t.Error(err)
 			}
 		})
 		return sourcetest.Place{
 			Source: source,
-			Put: func(text string) {
-				newest, err := writer.Newest(t.Context())
-				if err != nil && !errors.Is(err, history.ErrEmpty) {
-					t.Fatal(err)
-				}
-				if _, err := writer.Append(t.Context(), history.Change{Base: newest.Number, Text: text, Author: "a test"}); err != nil {
-					t.Fatal(err)
-				}
-			},
-			Break: func() { remove(t, dir) },
+			Put:    func(text string) { sourcetest.Put(t, open, dir, text) },
+			Break:  func() { remove(t, dir) },
 		}
 	})
 }
