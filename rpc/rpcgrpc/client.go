@@ -117,12 +117,20 @@ func checkAddresses(addresses []string) error {
 		switch {
 		case err != nil || host == "" || port == "":
 			errs = append(errs, fmt.Errorf("rpcgrpc: address %q is not host:port", address))
+		case !validPort(port):
+			errs = append(errs, fmt.Errorf("rpcgrpc: address %q has no port from 1 to 65535", address))
 		case seen[address]:
 			errs = append(errs, fmt.Errorf("rpcgrpc: address %q stands twice", address))
 		}
 		seen[address] = true
 	}
 	return errors.Join(errs...)
+}
+
+// validPort reports whether port is a number from 1 to 65535, or the name of a service.
+func validPort(port string) bool {
+	n, err := net.DefaultResolver.LookupPort(context.Background(), "tcp", port)
+	return err == nil && n > 0
 }
 
 // listing is a resolver whose result is these addresses, and does not change.

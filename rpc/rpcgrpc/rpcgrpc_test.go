@@ -287,6 +287,7 @@ func TestBadAddressesAreToldAllAtOnce(t *testing.T) {
 		{nil, []string{"0 addresses: give 1 to 64"}},
 		{many, []string{"65 addresses: give 1 to 64"}},
 		{[]string{"nowhere", ":7934", "h:", "h:1", "h:1"}, []string{`"nowhere" is not host:port`, `":7934" is not host:port`, `"h:" is not host:port`, `"h:1" stands twice`}},
+		{[]string{"h:0", "h:99999", "h:-1"}, []string{`"h:0" has no port from 1 to 65535`, `"h:99999" has no port`, `"h:-1" has no port`}},
 	} {
 		c, err := rpcgrpc.NewClient(tc.addresses, rpcgrpc.ClientOptions{})
 		if err == nil {
