@@ -8,8 +8,9 @@
 //
 // One cause is logged at most once a second. A cause is a message and its error,
 // without addresses, numbers and what is quoted: a client that fails a thousand times a second, each
-// time from another port, is one cause. Texts of more than 8 KiB are cut. Lines at Info and
-// Debug pass: clients do not cause them.
+// time from another port, is one cause. Texts of more than 8 KiB are cut, and those of
+// more than 256 bytes once a logger has logged 64 KiB, and 2 KiB more a second: however a client varies
+// what it sends, it fills no disk. Lines at Info and Debug pass: clients do not cause them.
 //
 // Out of scope: metrics, which count what is not logged.
 package loglimit

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,11 @@ const (
 	// maxText is the most that is logged of a message, and of each of its values, in bytes:
 	// clients choose some of the words, and how many. A stack is shorter.
 	maxText = 8 << 10
+	// atOnce is how many bytes one logger logs with texts of up to maxText, and eachSecond how
+	// many more in a second. Beyond that, texts are cut to shortText.
+	atOnce     = 64 << 10
+	eachSecond = 2 << 10
+	shortText  = 256
 )
 
 // Handler is a slog.Handler that withholds lines, and cuts long ones. The next line that the
@@ -43,10 +49,14 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level < slog.LevelWarn {
 		return h.next.Handle(ctx, r)
 	}
-	r = cut(r)
-	withheld, ok := h.of.admit(time.Now(), causeOf(r))
+	now := time.Now()
+	withheld, ok := h.of.admit(now, causeOf(r))
 	if !ok {
 		return nil
+	}
+	r = cut(r, maxText)
+	if !h.of.pay(now, size(r)) {
+		r = cut(r, shortText)
 	}
 	if withheld > 0 {
 		r = r.Clone()
@@ -67,6 +77,8 @@ type causes struct {
 	mu       sync.Mutex // protects following fields
 	logged   map[string]time.Time
 	withheld int // lines, since one was logged
+	spent    int // bytes, less those of the seconds since
+	since    time.Time
 }
 
 // admit reports whether a line with this cause is logged now, and how many were
@@ -91,20 +103,44 @@ func (c *causes) admit(now time.Time, cause string) (withheld int, ok bool) {
 	return withheld, true
 }
 
-// cut is r with no text that is longer than maxText.
-func cut(r slog.Record) slog.Record {
-	long := len(r.Message) > maxText
+// pay reports whether bytes are logged now without being cut, and counts them if so.
+func (c *causes) pay(now time.Time, bytes int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	seconds := min(now.Sub(c.since).Seconds(), atOnce/eachSecond)
+	spent := max(c.spent-int(seconds*eachSecond), 0) + bytes
+	if spent > atOnce {
+		return false
+	}
+	c.spent, c.since = spent, now
+	return true
+}
+
+// size is how many bytes the texts of r take, with what escapes them.
+func size(r slog.Record) int {
+	bytes := len(strconv.Quote(r.Message))
 	r.Attrs(func(a slog.Attr) bool {
-		long = long || len(a.Value.String()) > maxText
+		bytes += len(a.Key) + len(strconv.Quote(a.Value.String()))
+		return true
+	})
+	return bytes
+}
+
+// cut is r with no text that is longer than most bytes.
+func cut(r slog.Record, most int) slog.Record {
+	long := len(r.Message) > most
+	r.Attrs(func(a slog.Attr) bool {
+		long = long || len(a.Value.String()) > most
 		return !long
 	})
 	if !long {
 		return r
 	}
-	short := slog.NewRecord(r.Time, r.Level, clip(r.Message), r.PC)
+	short := slog.NewRecord(r.Time, r.Level, clip(r.Message, most), r.PC)
 	r.Attrs(func(a slog.Attr) bool {
-		if text := a.Value.String(); len(text) > maxText {
-			a.Value = slog.StringValue(clip(text))
+		if text := a.Value.String(); len(text) > most {
+			a.Value = slog.StringValue(clip(text, most))
 		}
 		short.AddAttrs(a)
 		return true
@@ -112,11 +148,11 @@ func cut(r slog.Record) slog.Record {
 	return short
 }
 
-func clip(text string) string {
-	if len(text) <= maxText {
+func clip(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // varies is what is quoted, where a connection comes from, and numbers: clients choose words and

@@ -74,6 +74,35 @@ func TestLongTextsAreCut(t *testing.T) {
 	}
 }
 
+// A client that finds as many causes as are logged, each with texts as long as are logged, fills no
+// disk, and what else is logged is read in full.
+func TestLongLinesAreBoundedInAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log := slog.New(New(slog.NewTextHandler(&out, nil)))
+		word := func(i int) string { return strings.Repeat(string(rune('a'+i)), maxText) }
+		for second := range 60 {
+			for i := range maxCauses - 1 {
+				log.Warn("refused", "from", word(second%26), "path", word(i), "error", errors.New(word(i)))
+			}
+			log.Error("limits refused", "error", errors.New("no file"))
+			time.Sleep(time.Second)
+		}
+		if n := out.Len(); n > 1<<20 {
+			t.Errorf("%d bytes in a minute", n)
+		}
+		if n := strings.Count(out.String(), `msg="limits refused" error="no file"`); n != 60 {
+			t.Errorf("%d of 60 short lines", n)
+		}
+		out.Reset()
+		time.Sleep(time.Minute)
+		log.Error("panic", "stack", word(0))
+		if n := out.Len(); n < maxText {
+			t.Errorf("a minute later, a stack is cut to %d bytes", n)
+		}
+	})
+}
+
 func TestACauseIsAMessageAndItsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
