@@ -153,6 +153,10 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 	}
 	n.group = limiter.NewGroup(snapshot, 0, slices.Concat(group, n.traits(), n.limiter)...)
 
+	withdrawn := ask.Withdrawn{Edge: n.takes}
+	if n.health != nil {
+		withdrawn.Leaving = n.health.Leaving
+	}
 	local := new(rpc.Mux)
 	n.fanout = &usage.Fanout{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Here: n.aggregator, Local: local, Codecs: make(map[string]usage.Codec)}
 	errs := []error{
@@ -160,7 +164,7 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 		local.Register(claims.TypeURL, n.aggregator),
 		local.Register(usage.TakesTypeURL, n.aggregator),
 		local.Register(meshusage.TypeURL, n.mesh),
-		local.Register(ask.WithdrawalsTypeURL, ask.Withdrawn{Edge: n.takes}),
+		local.Register(ask.WithdrawalsTypeURL, withdrawn),
 		local.Register(questions.TypeURL, n.answer(n.answers)),
 	}
 	n.owners = aggregator.Owners{All: []aggregator.Owner{n.aggregator}, Log: n.log}
@@ -207,7 +211,10 @@ func (n *Node) checkHealth(c health.Config) {
 		if err != nil {
 			return err
 		}
-		return ask.Ping(ctx, peer, n.address)
+		if err = ask.Ping(ctx, peer, n.address); errors.Is(err, ask.ErrLeaves) {
+			return health.ErrLeaves
+		}
+		return err
 	}
 	n.checked = health.New(n.members, c)
 	n.members = n.checked

@@ -173,7 +173,8 @@ func WithPoints(points int) Option {
 
 // WithHealth leaves members that do not answer out of the ring; see package ringpop/health. By
 // default, a member is on the ring for as long as it is listed. Leave config's Ping and Self
-// zero: the Node sets them. Its Logger is the Node's by default.
+// zero: the Node sets them. Its Logger is the Node's by default. Close its Leaving half a second or more
+// before Stop, and other hosts own this host's keys before it is gone.
 //
 // With ringpop/gossip, which knows who lives, health checks find hosts that live and do not
 // answer at the port for other hosts. Give config's After more than 2 seconds then, so that

@@ -145,7 +145,7 @@ func TestKeysOfALostOwnerAreDecidedByAnother(t *testing.T) {
 	for _, gossip := range []bool{true, false} {
 		t.Run(fmt.Sprintf("gossip=%v", gossip), func(t *testing.T) {
 			t.Parallel()
-			c := newMemberCluster(t, 3, gossip, memberRules)
+			c := newMemberCluster(t, 3, gossip, memberRules, "--lame-duck", "1s")
 			for victim, fault := range []string{"kill", "hang", "end"} {
 				c.lose(t, victim, fault, gossip)
 			}
@@ -279,12 +279,15 @@ func (c *memberCluster) lose(t *testing.T, victim int, fault string, gossip bool
 		}
 	}
 	for _, d := range through {
+		if fault == "end" && !decided(t.Context(), d, probed) && !waited.starved() {
+			t.Error("an owner ends in order, and no other decides its keys when it has ended")
+		}
 		eventually(t, "another decides", func() bool { return decided(t.Context(), d, probed) })
 	}
 	t.Logf("%s: another decides after %v", fault, time.Since(failed).Round(10*time.Millisecond))
 	for _, i := range others {
 		want := ringpop.Down
-		if fault == "end" && gossip {
+		if fault == "end" {
 			want = ringpop.Left
 		}
 		eventually(t, fmt.Sprintf("after %s it is missed, and %s", fault, want), func() bool {

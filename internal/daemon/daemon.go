@@ -56,7 +56,7 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 	if err := config.Validate(); err != nil {
 		return nil, fmt.Errorf("daemon: %w", err)
 	}
-	d := &Daemon{config: config, log: log, turns: doors.NewTurns(), ending: doors.NewEnding()}
+	d := &Daemon{config: config, log: log, phase: phase{stopping: make(chan struct{})}, turns: doors.NewTurns(), ending: doors.NewEnding()}
 	cluster, err := listen(ctx, "other deciders", "listen", config.Listen)
 	if err != nil {
 		return nil, err

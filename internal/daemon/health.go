@@ -17,7 +17,11 @@ import (
 
 // phase is what a daemon does now. The zero phase is that it starts. Safe for
 // concurrent use.
-type phase struct{ atomic.Int32 }
+type phase struct {
+	atomic.Int32
+
+	stopping chan struct{} // closed when that begins
+}
 
 // The phases, in order.
 const (
@@ -112,6 +116,7 @@ func (d *Daemon) unreachable() (part float64) {
 // for as long as Config.LameDuck, so that those who send them notice first.
 func (d *Daemon) retire(ctx context.Context) {
 	d.phase.Store(stopping)
+	close(d.phase.stopping)
 	d.edge.Retire()
 	d.leaveCluster()
 	if d.config.LameDuck == 0 {

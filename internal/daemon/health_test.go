@@ -211,7 +211,7 @@ func TestALameDuckAnswersUntilItsTimeIsOver(t *testing.T) {
 func TestALameDuckLastsAsLongAsItIsTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lame := func(ctx context.Context, lasts time.Duration) time.Duration {
-			d := &Daemon{config: Config{LameDuck: lasts}, log: quiet, ending: doors.NewEnding()}
+			d := &Daemon{phase: phase{stopping: make(chan struct{})}, config: Config{LameDuck: lasts}, log: quiet, ending: doors.NewEnding()}
 			d.edge = doors.NewEdge(conns.Track(nil, 0), doors.NewTurns(), d.ending)
 			began := time.Now()
 			d.retire(ctx)

@@ -189,7 +189,7 @@ func (d *Daemon) members(ctx context.Context) (ringpop.Members, []headgate.Optio
 		checks.Logger = d.log.With("by", "health check") // gossip logs the same of what it notices
 		return joined, []headgate.Option{headgate.WithHealth(checks)}, err
 	}
-	asked := []headgate.Option{headgate.WithHealth(health.Config{})}
+	asked := []headgate.Option{headgate.WithHealth(health.Config{Leaving: d.phase.stopping})}
 	switch {
 	case c.MembersFile != "":
 		hosts, _, err := memberfile.Read(c.MembersFile)
@@ -216,7 +216,8 @@ func (d *Daemon) members(ctx context.Context) (ringpop.Members, []headgate.Optio
 	return members, asked, errors.Join(err, dialled.Advertised(ctx, d.address, c.Members))
 }
 
-// leaveCluster notifies others that this decider leaves, where members gossip.
+// leaveCluster notifies others that this decider leaves: where members gossip at once, and else when
+// they next ask whether it lives.
 func (d *Daemon) leaveCluster() {
 	if d.gossip == nil {
 		return

@@ -15,6 +15,9 @@
 // as that lasts. A host that is lost more than twice in two minutes waits before it is
 // back: 5 seconds, then 10, 20, and at most 30.
 //
+// A host that leaves, as Config.Leaving says, is off its own ring at once, and off those of the others
+// with their next ping. It goes on to answer.
+//
 // A host that loses more others at once than it still reaches takes itself for one on the
 // smaller side of a split: it logs an error, and Members.Missing says how many. The last host of
 // two takes over.
@@ -29,6 +32,7 @@ package health
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"sync"
@@ -53,9 +57,13 @@ type Config struct {
 	// Self is this host's address, which is not asked. "": all are.
 	Self string
 
-	// Ping returns nil if the host at address answers before ctx ends. It is called
-	// for several hosts at a time. Required.
+	// Ping returns nil if the host at address answers before ctx ends, and an error that wraps
+	// ErrLeaves if it answers that it leaves. It is called for several hosts at a time. Required.
 	Ping func(ctx context.Context, address string) error
+
+	// Leaving is closed when this host is about to stop. Answers to the Pings of others have to say so.
+	// Default nil: others miss this host when it has stopped.
+	Leaving <-chan struct{}
 
 	// Interval is the time between two pings of one host; default DefaultInterval. It is
 	// longer with so many hosts that this host would send more than MostPings each second.
@@ -68,6 +76,9 @@ type Config struct {
 	// Logger is where to log; default slog.Default().
 	Logger *slog.Logger
 }
+
+// ErrLeaves is wrapped in the error of a Ping of a host that leaves.
+var ErrLeaves = errors.New("the host says that it leaves")
 
 // Members is a list without the hosts that do not answer. It is safe for
 // concurrent use. Use New.
@@ -131,6 +142,13 @@ func (m *Members) Watch(ctx context.Context, update func(hosts []ringpop.Host)) 
 	running.Go(func() {
 		defer stop()
 		failed <- m.follow(ctx, board)
+	})
+	running.Go(func() {
+		select {
+		case <-m.config.Leaving:
+			board.Left(m.config.Self)
+		case <-ctx.Done():
+		}
 	})
 	if err := board.Watch(ctx, update); err != nil {
 		return err

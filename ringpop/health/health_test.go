@@ -44,6 +44,8 @@ func (n *network) ping(ctx context.Context, address string) error {
 	switch state {
 	case "refuses":
 		return errors.New("connection refused")
+	case "leaves":
+		return fmt.Errorf("ping: %w", ErrLeaves)
 	case "hangs":
 		<-ctx.Done()
 		return ctx.Err()
@@ -67,6 +69,7 @@ func hosts(addresses ...string) (all []ringpop.Host) {
 // watched is what a test sees.
 type watched struct {
 	network network
+	leaving chan struct{}
 	listed  *hosted.Members
 	members *Members
 	log     bytes.Buffer
@@ -89,12 +92,12 @@ func (w *watched) see(t *testing.T, what, want string) {
 // run calls test with the view that the host a has of a list.
 func run(t *testing.T, list []ringpop.Host, test func(t *testing.T, w *watched)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &watched{network: network{states: make(map[string]string)}}
+		w := &watched{network: network{states: make(map[string]string)}, leaving: make(chan struct{})}
 		var err error
 		if w.listed, err = hosted.New(list...); err != nil {
 			t.Fatal(err)
 		}
-		w.members = New(w.listed, Config{Self: "a" + port, Ping: w.network.ping, Logger: slog.New(slog.NewTextHandler(&w.log, nil))})
+		w.members = New(w.listed, Config{Self: "a" + port, Ping: w.network.ping, Leaving: w.leaving, Logger: slog.New(slog.NewTextHandler(&w.log, nil))})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
@@ -159,6 +162,32 @@ func TestAHostThatDoesNotAnswerIsLeftOut(t *testing.T) {
 			w.see(t, "it answers again", "a b c")
 		})
 	}
+}
+
+// A host that says that it leaves is off the ring with the next ping, before it is gone, and no
+// host misses it then. It is back when it serves again.
+func TestAHostThatLeavesIsNotMissed(t *testing.T) {
+	run(t, hosts("a", "b", "c"), func(t *testing.T, w *watched) {
+		time.Sleep(10*time.Second + DefaultInterval/2)
+		w.network.set("leaves", "b")
+		time.Sleep(DefaultInterval)
+		w.see(t, "b leaves", "a c")
+		time.Sleep(10 * time.Second)
+		w.network.set("refuses", "b")
+		time.Sleep(10 * time.Second)
+		w.see(t, "b is gone", "a c")
+		if s := w.members.Standings()[1]; s.State != ringpop.Left || w.members.Missing() != 0 || strings.Contains(w.log.String(), "level=WARN") {
+			t.Errorf("%+v, %d missing:\n%s", s, w.members.Missing(), &w.log)
+		}
+		w.network.set("", "b")
+		time.Sleep(DefaultInterval)
+		w.see(t, "b is back", "a b c")
+		close(w.leaving)
+		w.see(t, "this host leaves", "b c")
+		w.network.set("refuses", "b", "c")
+		time.Sleep(10 * time.Second)
+		w.see(t, "no host takes over", "a")
+	})
 }
 
 func TestAHostThatReachesNobodyMissesTheOthers(t *testing.T) {

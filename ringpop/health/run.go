@@ -4,6 +4,7 @@ package health
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -36,6 +37,9 @@ func (m *Members) ping(ctx context.Context, h ringpop.Host, board *roster.Board)
 		case err == nil:
 			answered = now
 			board.Up(h, false)
+		case errors.Is(err, ErrLeaves):
+			answered = now
+			board.Left(h.Address)
 		case now.Sub(began) >= after && !failed: // this process stood still: the next ping decides
 		case now.Sub(answered) >= after:
 			board.Down(h.Address, fmt.Sprintf("no answer for %v: %.200v", after, err))

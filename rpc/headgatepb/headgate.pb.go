@@ -1073,7 +1073,7 @@ func (x *Taken) GetLent() []float64 {
 
 // Withdrawals tell an edge which batches of takes to undo, whose answers were
 // lost: another edge heard of it, and does not know them. They are answered with
-// Taken of no rows.
+// Taken of no rows, or, by a host that is about to stop, with google.protobuf.Empty.
 type Withdrawals struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Caller of those Takes; never 0.

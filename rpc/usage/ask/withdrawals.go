@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/headgatepb"
@@ -28,7 +29,12 @@ const maxSpread = 8
 // Withdrawn answers Withdrawals at an edge, and undoes the batches that they name.
 // Withdrawn is for calls of other hosts of the cluster, and not for callers of the edge:
 // those withdraw only their own batches, with their Takes.
-type Withdrawn struct{ Edge *Forward }
+type Withdrawn struct {
+	Edge *Forward
+
+	// Leaving, when not nil, is closed when this host is about to stop: it tells hosts that Ping.
+	Leaving <-chan struct{}
+}
 
 var _ rpc.Decider = Withdrawn{}
 
@@ -40,7 +46,12 @@ func (w Withdrawn) Update(_ context.Context, _ string, payload *anypb.Any) (*any
 		return nil, err
 	}
 	w.Edge.withdraw(caller, batches)
-	return usage.EncodeTaken(&usage.Taken{By: w.Edge.own()}, 0)
+	select {
+	case <-w.Leaving:
+		return anypb.New(new(emptypb.Empty))
+	default:
+		return usage.EncodeTaken(&usage.Taken{By: w.Edge.own()}, 0)
+	}
 }
 
 // withdrawalsKinds are the fields of headgate.v1.Withdrawals: the caller, and its batches.
@@ -114,15 +125,22 @@ func (f *Forward) withdrawAt(address string, payload *anypb.Any, timeout time.Du
 	_, _ = rpc.Ask(ctx, peer, f.Taker.Host, payload)
 }
 
-// Ping asks d, as host, to undo nothing. An answer shows that the Withdrawn at d serves;
-// a refusal shows that, too.
+// ErrLeaves is the error of Ping of a host that answers, and is about to stop.
+var ErrLeaves = errors.New("the host says that it leaves")
+
+// Ping asks d, as host, to undo nothing. An answer shows that the Withdrawn at d serves, or that
+// its host leaves; a refusal shows that it serves, too.
 func Ping(ctx context.Context, d rpc.Decider, host string) error {
 	payload, err := anypb.New(&headgatepb.Withdrawals{Caller: 1})
 	if err != nil {
 		return err
 	}
-	if _, err = rpc.Ask(ctx, d, host, payload); errors.Is(err, rpc.ErrPayload) {
+	answer, err := rpc.Ask(ctx, d, host, payload)
+	switch {
+	case errors.Is(err, rpc.ErrPayload):
 		return nil
+	case err == nil && answer.MessageIs((*emptypb.Empty)(nil)):
+		return ErrLeaves
 	}
 	return err
 }

@@ -40,6 +40,26 @@ func withdrawing(caller, number uint64) *usage.Takes {
 	return &usage.Takes{Caller: caller, Batch: number + 1, Withdrawn: []uint64{number}}
 }
 
+// A host that is about to stop says so to hosts that ask whether it lives, and serves.
+func TestAHostThatLeavesSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, _, _, _, network := twoEdges(t, 100)
+		leaving := make(chan struct{})
+		network.Host("me").Serve(ask.Withdrawn{Edge: first, Leaving: leaving})
+		peer, err := network.Host("you").Peers().Peer("me")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ask.Ping(t.Context(), peer, "you"); err != nil {
+			t.Error(err)
+		}
+		close(leaving)
+		if err := ask.Ping(t.Context(), peer, "you"); !errors.Is(err, ask.ErrLeaves) {
+			t.Errorf("it leaves, and says %v", err)
+		}
+	})
+}
+
 // The answer is lost on its way from one edge, and the caller says so at
 // another.
 func TestAnEdgeUndoesWhatIsWithdrawnAtAnother(t *testing.T) {
