@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/headgate/headgate/algorithm"
 )
 
 func wants(w float64) []Band { return []Band{{Clients: 1, Wants: w}} }
@@ -485,4 +487,27 @@ func ExampleLeases_Claim() {
 	// 1 is gone
 	// 2 is gone
 	// 1m10s: 2 gets 80 until 2m10s
+}
+
+// A weigher that makes no number of a host's part leaves the host what it holds until that lease ends, and
+// makes the lease no longer.
+func TestAWeigherThatFailsExtendsNoLease(t *testing.T) {
+	fails := false
+	l := way{"odd", algorithm.Weigher{Weigh: func(_ float64, demands []algorithm.Demand, parts []float64) {
+		for i := range parts {
+			if parts[i] = demands[i].Wants; fails {
+				parts[i] = math.NaN()
+			}
+		}
+	}}}.NewLeases()
+	capacity, claim := Capacity{Amount: 100}, Claim{Bands: wants(40)}
+	l.Claim(0, minute, capacity, 1, claim)
+	fails = true
+	for now := 20 * time.Second; now < 2*time.Minute; now += 20 * time.Second {
+		l.Expire(now, func(uint32) {})
+		got := l.Claim(now, minute, capacity, 1, claim)
+		if holds := now < time.Minute; !got.Invalid || holds && (got.Amount != 40 || got.Until != time.Minute) || !holds && got.Amount != 0 {
+			t.Errorf("at %v it holds %+v; it was granted 40 until 1m0s", now, got)
+		}
+	}
 }
