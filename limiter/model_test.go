@@ -1029,7 +1029,9 @@ func (m *model) apply(i int, weight, burst float64, lease time.Duration, tokens 
 	}
 	for j, row := range s.rows {
 		k := m.key(keys[j])
-		if n := max(row.answer(), 0); m.now.Sub(s.at) >= time.Second { // too late: it may have been reported again by a successor
+		// Too late, it may have been reported again by a successor. Without a grant, what elastic's owner is charged with
+		// is reported again.
+		if n := max(row.answer(), 0); m.now.Sub(s.at) >= time.Second || lease == 0 && algorithm == "elastic" {
 			k.usage.used += n
 			k.usage.refunded += n
 		}
@@ -1220,7 +1222,7 @@ func (m *model) change(stated dynamicconfig.Rule) {
 			k.usage.rename(before.Algorithm, rule.Algorithm)
 			// Rows do not say which of two holders they are of.
 			k.usage.unsure = k.usage.unsure || k.under[rule.Algorithm]
-			if p := k.parts["elastic"]; rule.Algorithm == "auto" && (p == nil || !p.granted) {
+			if p := k.parts["elastic"]; rule.Algorithm == "elastic" || rule.Algorithm == "auto" && (p == nil || !p.granted) {
 				k.usage.must = min(k.usage.must, k.usage.reported()) // its owner is charged with the rest
 			}
 		}
@@ -1472,9 +1474,12 @@ func (m *model) finish() {
 		}
 	}
 	for _, k := range m.sorted() {
-		name := k.name
-		if n, u := k.usage.reported(), &k.usage; !u.unsure && (n < u.must-u.refunded || n > u.used) {
-			m.rt.Fatalf("%s: %d reported; %d of %d used had to be, and %d were given back", name, n, u.must, u.used, u.refunded)
+		name, moved := k.name, int64(0)
+		if slices.Contains(m.family, "elastic") { // whose owner learns by reports of what was used before
+			moved = int64(math.Ceil(k.moved))
+		}
+		if n, u := k.usage.reported(), &k.usage; !u.unsure && (n < u.must-u.refunded || n > u.used+moved) {
+			m.rt.Fatalf("%s: %d reported; %d of %d used had to be, %d were given back, and %d were used before", name, n, u.must, u.used, u.refunded, moved)
 		}
 		for _, s := range m.sides {
 			if net := s.remote.bucket(name).net; net < k.owed-eps || net > k.owed+k.moved+eps {

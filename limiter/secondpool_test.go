@@ -21,6 +21,13 @@ func TestASecondPoolGivesNoSecondBurst(t *testing.T) {
 		"auto>elastic:old elastic elastic>auto:new", "auto>elastic:old even elastic elastic>auto:new")
 }
 
+// A host that comes back to a pool, under the same algorithm or another one, charges it with what it has not been charged with.
+// So does one that has been lent tokens out of the pool.
+func TestAHostThatComesBackToAPoolChargesItOnce(t *testing.T) {
+	exceedsNoBurst(t, "auto even exact", "auto even elastic", "exact even auto", "exact even elastic", "elastic even auto", "elastic even elastic",
+		"even elastic even elastic", "auto even exact exact>auto:new")
+}
+
 // A rule that begins to migrate, and whose pool goes on under another algorithm, has the host give
 // back what the pool has lent it, as a rule does that moves there plainly.
 func TestAMoveToAMigrationGivesBackWhatWasLent(t *testing.T) {

@@ -115,6 +115,14 @@ func (b *before) issuer() *report.Subject {
 	}
 }
 
+// lender is the part that answers, and its algorithm, if the owner of b's key has lent it tokens out of its pool.
+func lender(b *before) (s *report.Subject, pool string) {
+	if r := b.answering(); r == nil || !r.Granted() || !r.Terms().Traits.Pooled {
+		return nil, ""
+	}
+	return b.pair[b.plan.Answers], b.plan.answering()
+}
+
 // allowed is what the Rate that answers has ever allowed, including what remote buckets admitted.
 func (b *before) allowed() int64 {
 	if b.answering() == nil {

@@ -32,10 +32,11 @@ type carryover struct {
 	issuer *report.Subject // the part that answered last, while none answers; else nil
 
 	// If chargedTo is not empty, it is the algorithm of a remote bucket that has been charged with what is
-	// missing, except with uncharged. measured says that this bucket was only measured: the tokens were on this host.
-	chargedTo string
-	measured  bool
-	uncharged int64
+	// missing, except with uncharged. measured says that this bucket was only measured, or lent: the tokens were on this host.
+	// alone says that the owner of the key has no other pool than that.
+	chargedTo       string
+	measured, alone bool
+	uncharged       int64
 
 	slots *share.Slots // retired; nil if there were none
 	wants [2]float64   // events/s, and slots, that the service stated; or Measured
@@ -83,7 +84,7 @@ func (b *before) carryOver(parts bool) carryover {
 	if level.Limit < rate.Inf && (more || level.Remote) {
 		c.tokens, c.burst, c.limit, c.at = level.Tokens, level.Burst, level.Limit, b.now
 		c.ruleLimit, c.ruleBurst = b.plan.Rule.Limit, b.plan.Rule.Burst
-		c.chargedTo, c.measured, c.uncharged = "", false, 0
+		c.chargedTo, c.measured, c.alone, c.uncharged = "", false, false, 0
 		if level.Remote {
 			c.chargedTo = b.plan.answering()
 		}
@@ -95,6 +96,10 @@ func (b *before) carryOver(parts bool) carryover {
 		if c.chargedTo == of {
 			c.uncharged = refused
 		}
+	}
+	if s, pool := lender(b); s != nil && (c.chargedTo == "" || c.chargedTo == pool) {
+		c.measured = c.measured || c.chargedTo == ""
+		c.chargedTo, c.uncharged = pool, s.Unreported(b.now)+s.Uncharged()
 	}
 	return c
 }
@@ -113,7 +118,7 @@ func (b *before) stillCarried(c carryover, next *Holding) *carryover {
 		c.slots = nil
 	case next.pair[0] != nil:
 		c.follow(next.plan.Rule.Limit)
-		c.chargedTo = poolAfter(c.chargedTo, b.plan, next.plan)
+		c.chargedTo, c.alone = c.poolAfter(b.plan, next.plan)
 		// A remote bucket has been charged with what was used. A bucket on this host shows
 		// it until the grant changes, but does not show that a remote bucket has been charged.
 		shows := c.chargedTo == "" && (next.answering() == nil || !next.answering().Granted())
@@ -186,20 +191,23 @@ func unit(s *report.Subject) int {
 const unknownPool = "-"
 
 // poolAfter is which pool has been charged after a change of plans from was, which
-// may be nil, to next; chargedTo was charged before. The owner of a key has a pool under each of exact, auto
+// may be nil, to next, and whether the owner has no other. The owner of a key has a pool under each of exact, auto
 // and elastic that the key's rule mentions. Once one of them answers, those that the rule does not
 // mention end. The one that answers goes on with the tokens of a pool that ends, unless it was
 // there before.
-func poolAfter(chargedTo string, was, next *Plan) string {
-	to := next.answering()
-	switch {
-	case !pooled(chargedTo) || !pooled(to) || slices.Contains(next.pools(), chargedTo):
-		return chargedTo
-	case was.answering() == chargedTo && len(was.pools()) == 1:
-		return to
-	default:
-		return unknownPool
+func (c *carryover) poolAfter(was, next *Plan) (chargedTo string, alone bool) {
+	if chargedTo = c.chargedTo; !pooled(chargedTo) {
+		return chargedTo, false
 	}
+	alone = c.alone || was.answering() == chargedTo && len(was.pools()) == 1
+	if to := next.answering(); pooled(to) && !slices.Contains(next.pools(), chargedTo) {
+		if !alone {
+			return unknownPool, false
+		}
+		chargedTo = to
+	}
+	others := slices.ContainsFunc(next.pools(), func(pool string) bool { return pool != chargedTo })
+	return chargedTo, alone && !others
 }
 
 // pooled reports whether the owner of a key has one pool for this algorithm and others.

@@ -95,15 +95,22 @@ func (c *Change) fill() {
 		if r := s.Rate; r != nil {
 			r.SetUsedBefore(charges.used)
 		}
-		asked, of := answers || next.plan.measured() == i, remote.Of(s.Part())
+		asked, of, byReports := answers || next.plan.measured() == i, remote.Of(s.Part()), s.ChargedByReports()
 		switch {
-		case of == nil:
-		case begins:
+		case of == nil && !byReports, !asked && !begins:
+			continue
+		case begins, byReports && at < 0:
+		case byReports && !s.Common().Given() && pooled(old.plan.answering()): // its pool goes on with the tokens of that
+			charge = 0
+		case old.notAsked(s):
+			charge = min(charge, old.mostUncharged(s))
+		default:
+			charge = 0
+		}
+		if byReports {
+			s.TakeOver(now, charge)
+		} else {
 			of.TakeOver(now, charge)
-		case asked && old.notAsked(s):
-			of.TakeOver(now, min(charge, old.mostUncharged(s)))
-		case asked:
-			of.TakeOver(now, 0)
 		}
 	}
 	if c.held != nil && rule.InFlight && !old.keepsPart(next) {

@@ -51,7 +51,8 @@ func (b *before) chargesFor(next *Plan) charges {
 	uncharged = min(uncharged, level.Missing())
 	even := evenPart(all, b.hosts)
 	used = max(used, lacking(even, c.ruleBurst, rule, b.hosts)+uncharged)
-	return charges{used, poolAfter(c.chargedTo, b.plan, next), max(recent-even, uncharged)}
+	chargedTo, _ := c.poolAfter(b.plan, next)
+	return charges{used, chargedTo, max(recent-even, uncharged)}
 }
 
 // lacking is what a full bucket under rule is charged with if one of hosts used so many tokens of a whole
@@ -90,7 +91,7 @@ func (b *before) recentUse(level stage.Level) int64 {
 		if of := remote.Of(b.pair[b.plan.Answers].Part()); of != nil {
 			paid = evenPart(of.Elsewhere(b.now), b.hosts) - int64(max(level.Tokens, 0))
 		}
-		return max(min(used, max(inactive, allowed)), min(max(r.Spent(b.now), paid), allowed))
+		return max(min(used, allowed), min(max(r.Spent(b.now), paid), allowed))
 	default:
 		return inactive
 	}

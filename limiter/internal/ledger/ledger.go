@@ -49,6 +49,21 @@ func (l *Ledger) Paid(now stage.Instant) {
 	l.Acked.Rejected -= allowed
 }
 
+// Charge has the next report charge the owner with n tokens, and with what was allowed since the last one, which then
+// is no demand.
+func (l *Ledger) Charge(now stage.Instant, n int64) {
+	share.AddUncharged(l.Rate, n+l.Unreported(now))
+	l.Acked = l.Count(now)
+}
+
+// Uncharged is how many tokens the owner is to be charged with beside what was allowed since the last report.
+func (l *Ledger) Uncharged() int64 {
+	if l.Rate == nil {
+		return 0
+	}
+	return l.Rate.Uncharged()
+}
+
 // HasUncounted reports whether there is usage that no report has found yet.
 func (l *Ledger) HasUncounted(now stage.Instant) bool { return l.Count(now).Usage != l.Seen }
 

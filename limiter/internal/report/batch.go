@@ -28,6 +28,7 @@ type row struct {
 	usage   bucket.Usage // counters at the time of the report
 	tokens  float64      // at that time
 	number  uint32       // which of the Subject's reports it is
+	charge  uint32       // how many tokens of Allowed the Subject did not allow: see ledger.Ledger.Charge
 }
 
 // upTo is what the Part of r, a row of b, had counted at the time of the report.

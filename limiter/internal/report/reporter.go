@@ -242,6 +242,9 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 			s.pulse.ownerKnows = false
 		}
 		s.pending = now
+		if row.charge > 0 && lease[i] > 0 { // else the owner may not know the rule yet
+			share.AddUncharged(s.Rate, -int64(row.charge))
+		}
 		if lease[i] == 0 && s.Prompt() && s.pulse.refused < maxRefused { // the owner is not ready to answer
 			s.pulse.refused++
 			r.early.reportSoon(now, s, introduceAfter)

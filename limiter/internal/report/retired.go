@@ -76,13 +76,16 @@ func (r *retired) report(now stage.Instant, round *Round) {
 	r.subjects = fit.Slice(wait)
 }
 
+// successor is what the key of s has now under the algorithm of s; nil if there is nothing.
+func successor(s *Subject) *Subject { return s.reporter.successor(s.Common().Key(), s.Algorithm()) }
+
 // finish reports what s has used, and whether s must be looked at again.
 func (s *retiree) finish(now stage.Instant, round *Round) (again bool) {
 	b := s.Common()
 	slots := s.Slots()
 	held := slots != nil && slots.Census().Busy()
 	if held {
-		if to := s.successor(); to != nil {
+		if to := successor(s.Subject); to != nil {
 			next := to.Slots()
 			held = next == nil || !slots.Transfer(next)
 		}
@@ -101,7 +104,7 @@ func (s *retiree) finish(now stage.Instant, round *Round) (again bool) {
 		if allowed+rejected == 0 && (s.reportNo.Load() > 0 || !b.Given()) { // else it gives back its grant: see ContinueUnder
 			return false
 		}
-		if to := s.successor(); to != nil {
+		if to := successor(s.Subject); to != nil {
 			s.AddToRule(upTo.Usage)
 			if !b.Terms().Reports { // it has no owner
 				return false

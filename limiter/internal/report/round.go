@@ -3,6 +3,7 @@
 package report
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -111,16 +112,23 @@ func (r *Round) add(s *Subject) {
 	if i == cap(b.rows) {
 		b.grow()
 	}
-	u.Keys[i], u.Weight[i] = c.Key(), s.Part().Has()
+	u.Keys[i], u.Weight[i] = c.Key(), c.Has()
 	u.Allowed[i], u.Rejected[i] = min(allowed, rpc.MaxCount), min(rejected, rpc.MaxCount)
 	u.Elapsed[i] = min(elapsed, rpc.MaxElapsed)
 	s.pending = r.answered
-	tokens := s.Part().Tokens(now)
+	tokens := 0.0
+	if s.Rate != nil {
+		tokens = s.Rate.Bucket().Tokens(now)
+	}
 	b.rows = b.rows[:i+1]
-	b.rows[i] = row{s, upTo.Usage, tokens, s.reportNo.Add(1)}
+	b.rows[i] = row{s, upTo.Usage, tokens, s.reportNo.Add(1), 0}
 	_, stated := c.Stated()
 	switch {
 	case s.Rate != nil && terms.Traits.Early:
+		if n := s.Rate.Uncharged(); n > 0 {
+			n = min(n, math.MaxUint32)
+			b.rows[i].charge, u.Allowed[i] = uint32(n), min(u.Allowed[i]+n, rpc.MaxCount)
+		}
 		largest := min(float64(s.Rate.Bucket().TakeLargest()), terms.Rule.Costliest()) // what costs more never happens
 		u.SetCost(i, max(s.pulse.demand.Cost()*costMemory, 1, largest))
 		if i+1-b.filled >= together {
@@ -129,6 +137,7 @@ func (r *Round) add(s *Subject) {
 	case terms.Traits.Wants || u.Wanted() || s.Rate == nil || stated:
 		u.SetWants(i, s.wants(now, allowed+rejected, elapsed))
 		if slots := s.Slots(); slots != nil {
+			u.Weight[i] = slots.Has()
 			u.SetSlots(i, slots.Occupied())
 		}
 	}
@@ -160,7 +169,7 @@ func (b *Batch) watchedWantsLocked(i int) float64 {
 	row, u := &b.rows[i], &b.room
 	s, d := row.subject, &row.subject.pulse.demand
 	n, sinceLook := s.pulse.since(b.upTo(row))
-	wants, changed := d.Report(n, sinceLook, float64(u.Allowed[i]+u.Rejected[i]), u.Elapsed[i].Seconds(), u.CostOf(i))
+	wants, changed := d.Report(n, sinceLook, float64(u.Allowed[i]-int64(row.charge)+u.Rejected[i]), u.Elapsed[i].Seconds(), u.CostOf(i))
 	if changed && !s.Asks() {
 		s.pulse.shortenGap(b.at)
 	}

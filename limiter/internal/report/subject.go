@@ -88,8 +88,11 @@ func (s *Subject) Tally(now stage.Instant) (upTo ledger.Reading) {
 // is how many of them the remote bucket of t has not been charged with. The owner of a key has one pool
 // for exact, auto and elastic, so that pool has been charged with what the owner paid and with what was reported.
 func (s *Subject) ContinueUnder(now stage.Instant, t *share.Terms, used int64, hosts int) (unknown int64) {
-	was := s.Terms()
+	was, pending := s.Terms(), s.Uncharged()
 	pools, known := was.Traits.Pooled && t.Traits.Pooled, s.pulse.ownerKnows
+	if pending > 0 {
+		share.AddUncharged(s.Rate, -pending)
+	}
 	if pools {
 		s.pulse.ownerKnows = true
 	}
@@ -99,22 +102,30 @@ func (s *Subject) ContinueUnder(now stage.Instant, t *share.Terms, used int64, h
 		used = 0
 	case pools && s.Common().Granted():
 		s.returnGrant(now)
-		used = 0
+		used = min(used, pending)
 	case pools && t.Reports && was.Traits.Asks:
 		used = 0
 	case pools && was.Traits.Asks:
 		used = min(used, s.Unreported(now))
 	default:
 		if pools && known { // elastic has brought no grant
-			used = min(used, s.Unreported(now))
+			used = min(used, s.Unreported(now)+pending)
 		}
-		if t.Algorithm == share.Auto && t.Reports { // reports come beside the charge
+		if t.Reports && t.Traits.Pooled { // reports come beside the charge
 			s.Paid(now)
 		}
 	}
 	s.Part().SetTerms(now, t) // first, because the old fallback may let all pass
 	s.Part().Forget(now, hosts)
 	return used
+}
+
+// TakeOver has the key's owner charged with n of the tokens that this host used before it asks for those of s.
+func (s *Subject) TakeOver(now stage.Instant, n int64) {
+	if n > 0 {
+		s.Charge(now, n)
+		s.reporter.early.reportSoon(now, s, coalesce)
+	}
 }
 
 // returnGrant returns the grant of s, which goes on under other terms: the next report says under the terms in
@@ -180,12 +191,9 @@ func (s *Subject) Retire(now stage.Instant) {
 	s.reporter.retired.add(now, s)
 }
 
-// successor is what the key of s has now under the algorithm of s; nil if there is nothing.
-func (s *Subject) successor() *Subject { return s.reporter.successor(s.Common().Key(), s.Algorithm()) }
-
 // Successor implements share.Observer.
 func (s *Subject) Successor() *share.Rate {
-	if to := s.successor(); to != nil {
+	if to := successor(s); to != nil {
 		return to.Rate
 	}
 	return nil
@@ -206,7 +214,7 @@ func (s *Subject) regular(now stage.Instant, recent time.Duration) bool {
 	if now < s.pending || now.Sub(s.Acked.At) < recent && s.Common().Given() {
 		return false
 	}
-	return s.HasUnreported(now) || s.needsReport(now)
+	return s.HasUnreported(now) || s.Uncharged() > 0 || s.needsReport(now)
 }
 
 // largeBurst reports whether the limit's burst is so many events that it does little harm if the first

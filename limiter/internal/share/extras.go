@@ -25,6 +25,7 @@ type extra struct {
 	precharge  *Precharge      // at the remote bucket that is asked; nil: none
 	returned   int64           // see Returned
 	usedBefore int64           // see UsedBefore
+	uncharged  int64           // see Uncharged
 	inherited  bucket.Usage    // what the bucket counts for another Part: see levels.Inherit
 	costly     *atomic.Int64   // see TooCostly; nil: none
 	leftFull   bool            // the key has left the Rate, whose levels were full
@@ -68,6 +69,14 @@ func (x *extras) update(f func(*extra)) (was extra) {
 
 // UsedBefore is how many tokens other Parts of the key had used when the Rate took over from them.
 func (x *extras) UsedBefore() int64 { return x.extra().usedBefore }
+
+// Uncharged is how many tokens, beside those that the Rate allows, its key's owner is still to be charged with.
+func (x *extras) Uncharged() int64 { return x.extra().uncharged }
+
+// AddUncharged makes what r has Uncharged n more, or less if n is negative.
+func AddUncharged(r *Rate, n int64) {
+	r.update(func(e *extra) { e.uncharged = max(e.uncharged+n, 0) })
+}
 
 // RejectCostly counts n tokens of an event that costs more than any may.
 func (x *extras) RejectCostly(n int64) {
