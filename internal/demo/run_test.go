@@ -45,7 +45,8 @@ func TestWeightedLimitsUseWhatEvenOnesWaste(t *testing.T) {
 			t.Fatalf("%s measured %v, not %v", p.Name, algorithms, want)
 		}
 		for _, m := range p.Results {
-			if m.OfferedPerS <= 0 || m.IdealPerS <= 0 || m.IdealPerS > 500 || m.AdmittedPerS > m.OfferedPerS*1.1 {
+			// On a machine that sends little, what was sent before the phase began may be much of it.
+			if m.OfferedPerS <= 0 || m.IdealPerS <= 0 || m.IdealPerS > 500 || m.AdmittedPerS > m.OfferedPerS+100 {
 				t.Errorf("%s: impossible figures: %+v", p.Name, m)
 			}
 		}

@@ -354,6 +354,7 @@ func TestStrangersSendLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = conn.Close() })
+		_ = conn.(*net.TCPConn).SetWriteBuffer(1 << 16) // so that what is written has been sent
 		// Of this cluster, encrypted, with 20 MiB.
 		_, _ = conn.Write(append([]byte("\xf4\x04test\x0a"), 0x01, 0x40, 0, 0))
 		return conn

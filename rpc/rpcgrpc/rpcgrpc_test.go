@@ -189,7 +189,9 @@ func TestAnErrorHasTheBeginningOfALongText(t *testing.T) {
 		c := newClient(t, serve(t, "127.0.0.1:0", deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
 			return nil, status.Error(code, strings.Repeat("x", 1<<20))
 		}), rpcgrpc.ServerOptions{}).address)
-		_, err := c.Update(t.Context(), "me", word)
+		ctx, cancel := context.WithTimeout(t.Context(), rpcgrpc.MaxTimeout)
+		_, err := c.Update(ctx, "me", word)
+		cancel()
 		if status.Code(err) != code || len(err.Error()) > 3000 || !strings.Contains(err.Error(), "xxx") {
 			t.Errorf("%v: an error of %d bytes: %.100v", code, len(fmt.Sprint(err)), err)
 		}
