@@ -10,7 +10,6 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -164,17 +163,6 @@ func TestParseTakesOtherLineEnds(t *testing.T) {
 
 // What would cost the YAML library a deep stack or quadratic time is refused
 // before it gets there.
-// cpuTime is what this process has used of processors: what others use does
-// not count.
-func cpuTime(t *testing.T) time.Duration {
-	t.Helper()
-	var used syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
-}
-
 func TestParseRefusesBombsAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("each bomb is a quarter of a MiB or more")
@@ -230,11 +218,11 @@ func TestParseRefusesBombsAtOnce(t *testing.T) {
 		"colon lines":    repeat(":\n"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			began := cpuTime(t)
+			began := testrun.CPUTime(t)
 			if _, err := Parse("bomb", []byte(text)); err == nil {
 				t.Error("no error")
 			}
-			if d := cpuTime(t) - began; d > most {
+			if d := testrun.CPUTime(t) - began; d > most {
 				t.Errorf("took %v of the processors' time", d)
 			}
 		})

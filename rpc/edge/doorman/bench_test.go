@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
@@ -132,7 +132,7 @@ func benchCapacity(b *testing.B, clients int, resource string, s doormanpb.Capac
 		}
 	}
 	var next, caller atomic.Int64
-	used := processorTime(b)
+	used := testrun.CPUTime(b)
 	b.SetParallelism(benchCallers / 2)
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -147,14 +147,5 @@ func benchCapacity(b *testing.B, clients int, resource string, s doormanpb.Capac
 	})
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
 	// What holds when other programs use the machine too.
-	b.ReportMetric(float64((processorTime(b)-used).Nanoseconds())/float64(b.N), "cpu-ns/op")
-}
-
-// processorTime is what this process has used of all processors.
-func processorTime(b *testing.B) time.Duration {
-	var r syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
+	b.ReportMetric(float64((testrun.CPUTime(b)-used).Nanoseconds())/float64(b.N), "cpu-ns/op")
 }
