@@ -9,10 +9,9 @@ import (
 	"github.com/headgate/headgate/algorithm"
 )
 
-// decide is what the host of row i gets: its target, as far as others leave room or it holds that
-// much already, and what it gets beyond that whatever they leave. It is short if they leave too
-// little. A host that keeps gets no more than it had. So of a capacity that is cut, each host goes
-// down to its target when it asks, and none to nothing for those that have not asked yet.
+// decide is what the host of row i gets: its target, as far as others leave room, and
+// what it gets beyond that whatever they leave. It is short if they leave too
+// little. A host that keeps gets no more than it had.
 func (l *Leases) decide(now time.Duration, c Capacity, i int32, keeps bool) (part, beyond float64, short bool) {
 	var own [maxBands]int32
 	r, left := l.rows.At(i), 0
@@ -50,7 +49,7 @@ func (l *Leases) decide(now time.Duration, c Capacity, i int32, keeps bool) (par
 		return part, beyond, r.short > 0 || l.late
 	}
 	l.lack(r, 0)
-	room := max(l.room(c, r), r.held)
+	room := l.room(c, r)
 	return min(target, room), beyond, target*nearly > room || l.late
 }
 

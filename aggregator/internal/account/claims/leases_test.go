@@ -165,13 +165,12 @@ func TestClaimsInTime(t *testing.T) {
 			{0, usual, 100, 2, Claim{Bands: wants(25)}, 25},
 			{0, usual, 100, 3, Claim{Bands: wants(25)}, 25},
 			{0, usual, 100, 4, Claim{Bands: wants(25)}, 25},
-			{8 * second, usual, 40, 1, Claim{Bands: wants(25)}, 10}, // though others still hold 75 of 40
-			{8 * second, usual, 40, 5, Claim{Bands: wants(25)}, 0},  // it holds nothing
-			{8 * second, usual, 40, 2, Claim{Bands: wants(25)}, 8},
-			{8 * second, usual, 40, 3, Claim{Bands: wants(25)}, 8},
-			{8 * second, usual, 40, 4, Claim{Bands: wants(25)}, 8},
-			{16 * second, usual, 40, 1, Claim{Bands: wants(25)}, 8},
-			{16 * second, usual, 40, 5, Claim{Bands: wants(25)}, 8},
+			{8 * second, usual, 40, 1, Claim{Bands: wants(25)}, 0}, // 75 of 40 are out
+			{8 * second, usual, 40, 2, Claim{Bands: wants(25)}, 0},
+			{8 * second, usual, 40, 3, Claim{Bands: wants(25)}, 10},
+			{8 * second, usual, 40, 4, Claim{Bands: wants(25)}, 10},
+			{16 * second, usual, 40, 1, Claim{Bands: wants(25)}, 10},
+			{16 * second, usual, 40, 2, Claim{Bands: wants(25)}, 10},
 		}},
 		{"no capacity", proportional, []step{
 			{0, usual, 0, 1, Claim{Bands: wants(25)}, 0},

@@ -256,9 +256,6 @@ func (d *dumbLeases) claim(now time.Duration, t Terms, c Capacity, host uint32, 
 				part = sure
 			}
 		}
-		if !c.Whole {
-			room = math.Max(room, h.held) // more is out than there is
-		}
 		part = math.Min(part, room)
 		if h.short = 0; c.Whole {
 			h.short = math.Max(math.Max(sure, math.Min(round(bounded), 1))-part, 0)
