@@ -238,7 +238,7 @@ func TestAChangeGoesBySteps(t *testing.T) {
 	}
 }
 
-// What a request says is read as its sender means it, or refused.
+// A request that its sender may have meant otherwise is refused, and changes nothing.
 func TestWhatCouldBeMeantOtherwiseIsRefused(t *testing.T) {
 	s := start(t, rights)
 	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)

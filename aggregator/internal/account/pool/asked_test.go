@@ -367,17 +367,23 @@ func TestAHostThatComesBackIsLentAgain(t *testing.T) {
 	}
 }
 
-// What a host that was taken for dead is lent when it asks stays at the host until it reports, or has
-// been silent for long again.
-func TestALoanToAHostThatComesBackOutlivesASweep(t *testing.T) {
-	limit := algorithm.Limit{Rate: 0, Burst: 100}
-	k, h := askedOf(limit), askingHost{id: 1}
+// cameBack returns a pool and a host that was taken for dead, and that came back and asked at now. Its limit
+// does not fill, so that each token shows.
+func cameBack() (k *asked, h askingHost, limit algorithm.Limit, now time.Duration) {
+	limit = algorithm.Limit{Rate: 0, Burst: 100}
+	k, h, now = askedOf(limit), askingHost{id: 1}, 3*interval
 	h.report(k, 0, limit, 20)
-	now := 3 * interval
 	k.Expire(now, func(uint32) {})
 	h.advance(now)
 	h.tokens = 0
 	h.take(k, now, limit, 1, 20)
+	return k, h, limit, now
+}
+
+// A host that was taken for dead comes back, asks, and is lent tokens. A sweep soon after does not take
+// the loan back: the host has it until it reports.
+func TestALoanToAHostThatComesBackOutlivesASweep(t *testing.T) {
+	k, h, limit, now := cameBack()
 	all := k.pool + h.tokens
 	k.Expire(now+interval, func(uint32) {})
 	h.report(k, now+interval, limit, 0)
@@ -389,14 +395,7 @@ func TestALoanToAHostThatComesBackOutlivesASweep(t *testing.T) {
 // A host that came back, and has reported since, is charged once if an answer is lost: it says
 // again what it used, as a part of its next report.
 func TestAHostThatCameBackIsChargedOnce(t *testing.T) {
-	limit := algorithm.Limit{Rate: 0, Burst: 100}
-	k, h := askedOf(limit), askingHost{id: 1}
-	h.report(k, 0, limit, 20)
-	now := 3 * interval
-	k.Expire(now, func(uint32) {})
-	h.advance(now)
-	h.tokens = 0
-	h.take(k, now, limit, 1, 20)
+	k, h, limit, now := cameBack()
 	h.report(k, now+interval, limit, 0)
 	all := k.pool + h.tokens
 	said := account.Report{Allowed: h.use(now+interval, 1), Elapsed: interval, Cost: 1}
