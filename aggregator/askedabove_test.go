@@ -9,6 +9,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -160,5 +161,30 @@ func TestAPoolFillsFromTheLeaseOn(t *testing.T) {
 		if got := ask(2 * s); !got.OK {
 			t.Errorf("%s: two seconds after a lease of 100/s the owner answers %+v", name, got)
 		}
+	}
+}
+
+// What hosts asked for under auto, where they report what they want, is no demand under exact.
+func TestAKeyThatIsExactFromNowOnClaimsWhatIsAskedFor(t *testing.T) {
+	a := below(t, dynamicconfig.Rule{Algorithm: algorithm.NameAuto, Burst: 100})
+	hour := 3600 * s
+	for now := time.Duration(0); now < hour; now += s {
+		took(t, a, now, usage.Take{Auto: true, Tokens: 10})
+		if asked := a.Parent().Ask(now, "region"); asked != nil {
+			a.Parent().Hear(now, asked, &claims.Leases{Rows: []claims.Lease{lease(100)}}, nil)
+		}
+		a.GC(now)
+	}
+	configured(t, a, dynamicconfig.Rule{Key: "*", Limit: 1000, Burst: 100, Lease: 60 * s, Refresh: 8 * s, Parent: true, Algorithm: algorithm.NameExact})
+	for now := hour; now < hour+10*s; now += s {
+		took(t, a, now, usage.Take{Tokens: 10})
+		asked := a.Parent().Ask(now, "region")
+		if asked == nil {
+			continue
+		}
+		if c := asked.Rows[0]; len(c.Bands) != 1 || c.Bands[0].Wants > 100 {
+			t.Errorf("at %v it claims %+v, and its hosts want 10/s", now-hour, c.Bands)
+		}
+		a.Parent().Hear(now, asked, &claims.Leases{Rows: []claims.Lease{lease(100)}}, nil)
 	}
 }

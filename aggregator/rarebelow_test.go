@@ -54,3 +54,31 @@ func TestRareAndCostlyEventsPassBelowAParent(t *testing.T) {
 		}
 	}
 }
+
+// The hosts of a cluster below a parent use a pool no more. The claims for it fall to nothing, and not
+// for ever to a part of the one before.
+func TestAPoolThatNoHostUsesIsClaimedForNoMore(t *testing.T) {
+	for _, name := range []string{algorithm.NameAuto, algorithm.NameElastic} {
+		a := below(t, dynamicconfig.Rule{Algorithm: name})
+		asked, last := 0, 1.0
+		for now := time.Duration(0); now < 800*s; now += s {
+			used := int64(0)
+			if now < 20*s {
+				used = 40
+			}
+			step(t, a, now, "h", reportOf(name, used, 0, s, "k"))
+			if now%(8*s) == s {
+				c := answered(t, a, now, lease(50))
+				asked++
+				last = 0
+				for _, b := range c.Bands {
+					last += b.Wants
+				}
+			}
+			a.GC(now)
+		}
+		if last != 0 {
+			t.Errorf("%s: after %d claims, it wants %v of the cluster above", name, asked, last)
+		}
+	}
+}

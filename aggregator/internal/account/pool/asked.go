@@ -305,8 +305,7 @@ func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 		k.advance(now, limit)
 	}
 	if whole {
-		k.pool = k.bucket.Level(now)
-		k.settled = k.pool
+		k.close(now)
 	}
 	return whole
 }

@@ -33,8 +33,8 @@ func (k *Account) Reach(now time.Duration, c *account.Config) account.Pooled {
 
 // newAsked is k, which hosts ask for tokens from now on, as c says.
 func newAsked(now time.Duration, k Account, c *account.Config) *asked {
-	a := &asked{Account: k, learned: learned.New(now), asking: account.NewAsking(now)}
-	a.reach(c)
+	a := &asked{Account: k, learned: learned.New(now)}
+	a.reach(now, c)
 	return a
 }
 
@@ -55,7 +55,7 @@ func (k *asked) Reach(now time.Duration, c *account.Config) account.Pooled {
 	k.ends(now)
 	k.outdate(now)
 	if c.Algorithm.Reach != algorithm.ReachNever {
-		k.reach(c)
+		k.reach(now, c)
 		return k
 	}
 	a := k.Account // without the rest
@@ -85,9 +85,11 @@ func (k *asked) ends(now time.Duration) {
 	}
 }
 
-// reach takes in how hosts reach the pool under c.
-func (k *asked) reach(c *account.Config) {
-	k.always = c.Algorithm.Reach == algorithm.ReachAlways
+// reach takes in how hosts reach the pool under c from now on.
+func (k *asked) reach(now time.Duration, c *account.Config) {
+	if always := c.Algorithm.Reach == algorithm.ReachAlways; always != k.always {
+		k.always, k.asking = always, account.NewAsking(now) // hosts asked for a part of their events before, or for all
+	}
 	if c.Rule != nil {
 		k.lease = c.Rule.Lease
 	}
@@ -111,7 +113,7 @@ func (k *asked) Configure(now time.Duration, c *account.Config) {
 		return
 	}
 	if c.Rule != nil {
-		k.reach(c)
+		k.reach(now, c)
 	}
 	if before != nil && k.rule != (exactbucket.Rule{}) && !k.terms.Parent { // whose lease stays as it is
 		part := partOf(k.limit, before)
