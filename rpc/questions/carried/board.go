@@ -5,6 +5,7 @@ package carried
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -100,6 +101,7 @@ func (b *Board) Ask(now time.Time, kind string, about []byte, not ...string) {
 	if i := slices.IndexFunc(b.open, func(o open) bool { return o.question == q }); i >= 0 {
 		entry = b.open[i]
 		b.open = slices.Delete(b.open, i, i+1)
+		maps.DeleteFunc(entry.asked, func(_ string, last time.Time) bool { return now.Sub(last) >= keepsFor })
 	}
 	entry.until = now.Add(asksFor)
 	b.open = append(b.open, entry)
@@ -210,28 +212,45 @@ func (b *Board) forgetLocked() {
 
 // asks returns what to ask host, whose report payload is, and how many rows that has.
 func (b *Board) asks(now time.Time, host string, payload *anypb.Any) (asks []*headgatepb.Question, rows int) {
+	due := b.due(now, host)
+	var r usage.Report
+	if len(due) == 0 || (usage.Columnar{}).DecodeReport(payload, &r) != nil { // what answers it has read it
+		return nil, 0
+	}
+	due = slices.DeleteFunc(due, func(q question) bool { return !slices.Contains(r.Keys, q.about) })
+	due = due[:min(len(due), MaxCarried)]
+	for _, q := range due {
+		asks = append(asks, q.message())
+	}
+	b.note(now, host, due)
+	return asks, r.Len()
+}
+
+// due returns the questions that host may be asked, the newest first.
+func (b *Board) due(now time.Time, host string) (due []question) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
-	if len(b.open) == 0 {
-		return nil, 0
-	}
-	var r usage.Report
-	if (usage.Columnar{}).DecodeReport(payload, &r) != nil {
-		return nil, 0 // what answers it has read it
-	}
-	for i := len(b.open) - 1; i >= 0 && len(asks) < MaxCarried; i-- {
-		o := &b.open[i]
-		if now.After(o.until) || !slices.Contains(r.Keys, o.about) {
+	for _, o := range slices.Backward(b.open) {
+		last, asked := o.asked[host]
+		if now.After(o.until) || asked && now.Sub(last) < again || !asked && len(o.asked) >= maxKept {
 			continue
 		}
-		if last, asked := o.asked[host]; asked && now.Sub(last) < again || !asked && len(o.asked) >= maxKept {
-			continue
-		}
-		o.asked[host] = now
-		asks = append(asks, o.message())
+		due = append(due, o.question)
 	}
-	return asks, r.Len()
+	return due
+}
+
+// note notes that host is asked these questions.
+func (b *Board) note(now time.Time, host string, asked []question) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	for _, o := range b.open {
+		if slices.Contains(asked, o.question) {
+			o.asked[host] = now
+		}
+	}
 }
 
 // Check returns what in payload, a report or grants, is against the contract of what travels

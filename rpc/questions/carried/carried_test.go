@@ -206,6 +206,27 @@ type owners struct{ rpc.Decider }
 func (owners) Owner(string) string                { return "owner" }
 func (o owners) Peer(string) (rpc.Decider, error) { return o.Decider, nil }
 
+// An operator watches a key for an hour. Programs that restart have other names, and are asked too.
+func TestProgramsThatComeLaterAreAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var board Board
+		asked := 0
+		for i := range 2 * maxKept {
+			board.Ask(time.Now(), "key", []byte("a"))
+			name, program := fmt.Sprint("program", i), &Program{Edge: board.Before(granting), Answers: answering(&asked)}
+			for range 2 { // the second report has the answer
+				if err := report(t, program, name, "a"); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(asksFor / 4)
+			}
+			if got := board.Answers(time.Now(), "key", []byte("a")); !slices.ContainsFunc(got, func(a Answer) bool { return a.Host == name }) {
+				t.Fatalf("%s is not asked", name)
+			}
+		}
+	})
+}
+
 // What is not asked is not kept, whoever sends it, and neither is more than there is room for.
 func TestAProgramDoesNotFillTheEdge(t *testing.T) {
 	var board Board
