@@ -292,8 +292,12 @@ func (m *Memory) dropLocked(b *batch) {
 	m.all.Remove(b.at)
 	b.at, m.bytes = nil, m.bytes-b.size()
 	c := b.of
-	if c.batches = slices.DeleteFunc(c.batches, func(one *batch) bool { return one == b }); len(c.batches) == 0 {
+	c.batches = slices.DeleteFunc(c.batches, func(one *batch) bool { return one == b })
+	switch n := len(c.batches); {
+	case n == 0:
 		delete(m.callers, c.id)
+	case cap(c.batches) > 4*(n+1): // no batch counts for that room any more
+		c.batches = slices.Clone(c.batches)
 	}
 }
 

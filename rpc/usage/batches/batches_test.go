@@ -316,4 +316,20 @@ func TestWhatIsRememberedIsCounted(t *testing.T) {
 		t.Errorf("of withdrawn batches %d KiB are kept, and %d KiB counted", kept>>10, b.bytes>>10)
 	}
 	runtime.KeepAlive(b)
+	// So does what is left of callers that had many batches, and settled all but the last.
+	b = &counting{t: t}
+	before = heap()
+	for caller := range uint64(500) {
+		for batch := range uint64(maxBatches) {
+			takes := &usage.Takes{Caller: caller + 1, Batch: batch, Rows: one}
+			if batch == maxBatches-1 {
+				takes.Settled = batch
+			}
+			b.send(0, takes)
+		}
+	}
+	if kept := heap() - before; kept > 2*b.checkBytes(t) {
+		t.Errorf("of batches that are settled %d KiB are kept, and %d KiB counted", kept>>10, b.bytes>>10)
+	}
+	runtime.KeepAlive(b)
 }
