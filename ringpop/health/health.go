@@ -156,6 +156,16 @@ func (m *Members) Watch(ctx context.Context, update func(hosts []ringpop.Host)) 
 	return <-failed
 }
 
+// leaves reports whether this host is about to stop.
+func (m *Members) leaves() bool {
+	select {
+	case <-m.config.Leaving:
+		return true
+	default:
+		return false
+	}
+}
+
 // pace is how often a host is pinged now, and after what silence it is left out.
 func (m *Members) pace() (interval, after time.Duration) {
 	stretch := math.Float64frombits(m.stretch.Load())
@@ -185,7 +195,7 @@ func (m *Members) follow(ctx context.Context, board *roster.Board) error {
 		board.Keep(addresses)
 		m.stretch.Store(math.Float64bits(max(float64(len(hosts))/m.config.Interval.Seconds()/MostPings, 1)))
 		for _, h := range hosts {
-			if pinged[h] != nil {
+			if pinged[h] != nil || h.Address == m.config.Self && m.leaves() {
 				continue
 			}
 			board.Up(h, false)

@@ -190,6 +190,21 @@ func TestAHostThatLeavesIsNotMissed(t *testing.T) {
 	})
 }
 
+// The list changes while a host leaves: other labels of that host do not bring it back.
+func TestAHostThatLeavesStaysOffTheRingWhenTheListChanges(t *testing.T) {
+	run(t, hosts("a", "b", "c"), func(t *testing.T, w *watched) {
+		time.Sleep(time.Second)
+		close(w.leaving)
+		w.see(t, "this host leaves", "b c")
+		list := hosts("a", "b")
+		list[0].Labels = "zone=2"
+		if err := w.listed.Set(list); err != nil {
+			t.Error(err)
+		}
+		w.see(t, "it has other labels", "b")
+	})
+}
+
 func TestAHostThatReachesNobodyMissesTheOthers(t *testing.T) {
 	run(t, hosts("a", "b", "c"), func(t *testing.T, w *watched) {
 		time.Sleep(time.Second)
