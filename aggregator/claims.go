@@ -49,6 +49,7 @@ func (c *Core) claim(now time.Duration, s *rules.Settings, one *claims.Claim) cl
 	lease, err := c.keys.Claim(now, s, config, name, one)
 	if err != nil {
 		c.blame(now, name, rule.Shown(one.Key), err)
+		return owned.Refused("the key's algorithm %s failed: the log of the key's owner says why", name)
 	}
 	return lease
 }

@@ -116,12 +116,13 @@ func TestFormsDoAsTheirWeighs(t *testing.T) {
 }
 
 // A Weigh divides slots that are claimed, in a band of its own too. One that makes no
-// number costs the claim its answer, and the log says so.
+// number, or panics, costs the claim its lease. The answer says why, and the log too.
 func TestAWeighDividesClaims(t *testing.T) {
 	registry := algorithm.Builtin()
 	for name, weigh := range map[string]algorithm.Weigh{
 		"halves": halves,
 		"broken": func(_ float64, _ []algorithm.Demand, parts []float64) { parts[0] = -1 },
+		"panics": func(float64, []algorithm.Demand, []float64) { panic("boom") },
 	} {
 		if err := registry.Register(name, weigh); err != nil {
 			t.Fatal(err)
@@ -147,13 +148,15 @@ func TestAWeighDividesClaims(t *testing.T) {
 		if got["b"] != 50 || got["a"] < 37 || got["a"] > 38 || got["c"] < 12 || got["c"] > 13 {
 			t.Errorf("%+v: %v of 100 slots", rule.Algorithm, got)
 		}
-		rule.Algorithm, rule.Priorities = "claims/broken", nil
-		if err := a.Configure(snapshot(t, dynamicconfig.Properties{}, rule)); err != nil {
-			t.Fatal(err)
-		}
-		c := &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: "a", Bands: []claims.Band{{Clients: 1, Wants: 5}}}}}
-		if l := a.Claim(time.Hour, c).Rows[0]; l.Refused == "" {
-			t.Errorf("of no number: %+v", l)
+		for i, name := range []string{"claims/broken", "claims/panics"} {
+			rule.Algorithm, rule.Priorities = name, nil
+			if err := a.Configure(snapshot(t, dynamicconfig.Properties{}, rule)); err != nil {
+				t.Fatal(err)
+			}
+			c := &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: "a", Bands: []claims.Band{{Clients: 1, Wants: 5}}}}}
+			if l := a.Claim(time.Duration(i+1)*time.Hour, c).Rows[0]; l.Refused == "" {
+				t.Errorf("%s: %+v", name, l)
+			}
 		}
 	}
 }

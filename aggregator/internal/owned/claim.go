@@ -103,7 +103,7 @@ func (c *claimant) lease(k *Key, l account.Leaser) (claims.Lease, error) {
 	granted := l.Claim(c.now, terms, capacity, c.host, *c.claim)
 	k.Above.Stir(c.now)
 	if granted.Invalid {
-		return Refused("the weigher of %s made no number of this host's part", c.name), errNoNumber
+		return claims.Lease{}, errNoNumber
 	}
 	return c.answer(k, granted, capacity, learns), nil
 }
