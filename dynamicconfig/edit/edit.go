@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/internal/message"
 )
 
 // Field is one field of a rule.
@@ -29,9 +30,16 @@ var ErrNoRule = errors.New("no rule has this key")
 // covers it, and other rules stand last. JSON stays JSON. The error joins a *dynamicconfig.Error for each
 // mistake, with its place in the changed text.
 func Set(text, key string, fields ...Field) (string, error) {
-	for _, f := range fields {
+	known := dynamicconfig.RuleFields()
+	for i, f := range fields {
 		if f.Name == "key" || f.Name == "" {
 			return "", fmt.Errorf("the field %q cannot be set: a rule with another key is another rule", f.Name)
+		}
+		if f.Value == "" && !slices.Contains(known, f.Name) { // a value would be refused at its place in the text
+			return "", fmt.Errorf("there is no field %s to remove: %s", message.Quote(f.Name), message.Suggest(f.Name, known))
+		}
+		if slices.ContainsFunc(fields[:i], func(other Field) bool { return other.Name == f.Name }) {
+			return "", fmt.Errorf("%s: the field is to be changed twice: give it one value, or remove it", f.Name)
 		}
 		if strings.ContainsAny(f.Value, "\n\r") {
 			return "", fmt.Errorf("%s: the value has several lines: write one", f.Name)

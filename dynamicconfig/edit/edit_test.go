@@ -130,6 +130,9 @@ func TestSetSaysWhatItCannotDo(t *testing.T) {
 		"lines":          {written, "orders", []Field{{"limit", "1/s\n    burst: 5"}}, "several lines"},
 		"more than this": {written, "mail", []Field{{"parameters", "{a: b}}\nunmatched: allow"}}, "several lines"},
 		"out of braces":  {written, "mail", []Field{{"parameters", "{a: 1}, {key: x, limit: 1/s"}}, "limits:"},
+		"no such field":  {written, "orders", []Field{{"burts", ""}}, `no field "burts" to remove: did you mean burst?`},
+		"nor in a new":   {written, "new", []Field{{"limit", "1/s"}, {"burts", ""}}, "did you mean burst?"},
+		"twice":          {written, "orders", []Field{{"burst", "5"}, {"burst", ""}}, "burst: the field is to be changed twice"},
 		"required":       {written, "orders", []Field{{"limit", ""}}, "has no limit"},
 	} {
 		if got, err := Set(c.text, c.key, c.fields...); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -54,6 +54,8 @@ func TestOneRuleIsSetAndRemoved(t *testing.T) {
 	refused(t, "name one key and its limit", append(on, "set", "-m", "x")...)
 	refused(t, "say what to change", append(on, "set", "orders", "-m", "x")...)
 	refused(t, "say why, with --message", append(on, "set", "orders", "5/s")...)
+	refused(t, "say why, with --message", append(on, "set", "orders", "5/s", "-m", " ")...)
+	refused(t, `no field "burts" to remove: did you mean burst?`, append(on, "set", "orders", "--clear", "burts", "-m", "x")...)
 	both := "{from: even, to: auto, mode: old}"
 	limits("set", "login:*", "--algorithm", "even", "-m", "x")
 	said = refused(t, "nothing was changed", append(on, "set", "login:*", "--migrate", both, "-m", "x")...)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os/user"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -87,7 +88,7 @@ func (c *changing) progress(cmd *cobra.Command) io.Writer {
 
 // reasoned refuses a change without a reason.
 func (c *changing) reasoned() error {
-	if c.message == "" && !c.dryRun {
+	if strings.TrimSpace(c.message) == "" && !c.dryRun {
 		return errors.New("say why, with --message")
 	}
 	return nil
