@@ -83,7 +83,7 @@ func (c Change) Version(now time.Time) (Version, error) {
 		errs = append(errs, fmt.Errorf("author %w", err))
 	}
 	if len(c.Message) > MaxMessage || !plain(c.Message, "\n\t") {
-		errs = append(errs, fmt.Errorf("message %.40q: write at most %d bytes of text", c.Message, MaxMessage))
+		errs = append(errs, fmt.Errorf("message %.40q: write at most %d bytes of text, without control characters", c.Message, MaxMessage))
 	}
 	s, err := dynamicconfig.Parse("limits", []byte(c.Text))
 	if err == nil && strings.ContainsRune(c.Text, 0) {

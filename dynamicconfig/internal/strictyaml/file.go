@@ -115,6 +115,8 @@ func (f *File) syntaxError(err error) {
 	switch {
 	case strings.Contains(message, "escape character"):
 		advice = escapeAdvice
+	case strings.Contains(line, "{{"), strings.Contains(line, "{%"):
+		advice = "this is a template: give what it makes, as of helm template or Jinja"
 	case strings.Contains(line, ": *"):
 		advice = "put a value that begins with * in quotes"
 	case strings.Contains(line, ": [") && strings.Contains(message, "not allowed"):

@@ -51,9 +51,13 @@ func TestAnAdminThatDoesNotAnswerSaysWhatToLookAt(t *testing.T) {
 		programs.Listener.Addr().String(): "404 Not Found: is this its --admin address, and has it --operators?",
 		edge.Addr().String():              "what listens at " + edge.Addr().String() + " does not speak HTTP: is it the decider's --edge, --listen or --gossip-address?",
 		"http://10.0.0.7:7936":            `--admin "http://10.0.0.7:7936": write host:port and nothing else, as in 10.0.0.7:7936`,
+		"10.0.0.7:7936/":                  `--admin "10.0.0.7:7936/": write host:port and nothing else`,
 		"":                                "--admin: say where a decider serves its operators",
 	} {
 		a := Decider{Address: address}
+		if _, err := a.Client(); strings.HasPrefix(want, "--admin") && err == nil {
+			t.Errorf("there is a client of %q", address)
+		}
 		if err := a.Use(cmd, ask); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

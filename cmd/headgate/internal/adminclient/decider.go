@@ -48,12 +48,6 @@ func (a *Decider) Use(cmd *cobra.Command, f func(ctx context.Context, c *Client)
 	failed := func(err error) error {
 		return fmt.Errorf("%s: %w", command.PathOf(cmd), err)
 	}
-	if _, _, err := net.SplitHostPort(a.Address); err != nil {
-		if a.Address == "" {
-			return failed(errors.New("--admin: say where a decider serves its operators, as in 10.0.0.7:7936"))
-		}
-		return failed(fmt.Errorf("--admin %q: write host:port and nothing else, as in 10.0.0.7:7936", a.Address))
-	}
 	c, err := a.Client()
 	if err != nil {
 		return failed(err)
@@ -72,6 +66,12 @@ func (a *Decider) Use(cmd *cobra.Command, f func(ctx context.Context, c *Client)
 
 // Client returns a client of the decider, without a timeout.
 func (a *Decider) Client() (*Client, error) {
+	if a.Address == "" {
+		return nil, errors.New("--admin: say where a decider serves its operators, as in 10.0.0.7:7936")
+	}
+	if _, port, err := net.SplitHostPort(a.Address); err != nil || strings.Contains(port, "/") {
+		return nil, fmt.Errorf("--admin %q: write host:port and nothing else, as in 10.0.0.7:7936", a.Address)
+	}
 	c := &Client{client: http.DefaultClient, base: "http://" + a.Address, token: os.Getenv(tokenVariable)}
 	if a.token != "" {
 		var err error

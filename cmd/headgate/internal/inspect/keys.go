@@ -35,6 +35,9 @@ fallback. headgate explain shows one key at all members.`,
   headgate keys --admin 10.0.0.7:7936 --like login: -n 1000`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if most < 1 {
+				return fmt.Errorf("keys: --number %d: list 1 key or more", most)
+			}
 			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 				keys, more, err := listKeys(ctx, c, like, most)
 				if err != nil {
@@ -51,7 +54,7 @@ fallback. headgate explain shows one key at all members.`,
 				case len(keys) == 0:
 					fmt.Fprintln(cmd.ErrOrStderr(), "no key is in use at this decider: headgate top shows those of all members")
 				case more:
-					fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys than these %d: -n %d lists more\n", len(keys), 10*max(most, 1))
+					fmt.Fprintf(cmd.ErrOrStderr(), "there are more keys than these %d: -n %d lists more\n", len(keys), 10*most)
 				}
 				return nil
 			})

@@ -49,4 +49,7 @@ func TestAListOfKeysSaysThatThereAreMore(t *testing.T) {
 	if _, said, err := execute(t, append(at, "--like", "login:*")...); err != nil || !strings.Contains(said, `contains "login:*": --like takes a part of a key, and no pattern`) {
 		t.Errorf("%q, %v", said, err)
 	}
+	if out, _, err := execute(t, append(at, "-n", "0")...); err == nil || err.Error() != "keys: --number 0: list 1 key or more" || out != "" {
+		t.Errorf("%q, %v", out, err)
+	}
 }
