@@ -184,6 +184,7 @@ func TestFromAMistakeToARollback(t *testing.T) {
 	s.must(t, 200, `"version":0`, "GET", "/v1/limits", "")
 	s.must(t, 428, `If-Match`, "PUT", "/v1/limits?message=first", firstText)
 	s.must(t, 400, `say why`, "PUT", "/v1/limits", firstText, "If-Match", `"0"`)
+	s.must(t, 400, `say why`, "PUT", "/v1/limits?message=+", firstText, "If-Match", `"0"`)
 	s.must(t, 422, `"line":2,"column":`, "POST", "/v1/limits/check", "limits:\n  - {key: 'a', limit: 100rps}\n  - {key: 'b', limt: 1/s}\n")
 	answer := s.must(t, 422, `"line":3`, "PUT", "/v1/limits?message=x", "limits:\n  - {key: 'a', limit: 100rps}\n  - {key: 'b', limt: 1/s}\n", "If-Match", `"0"`)
 	var p reply.Problem
@@ -253,18 +254,34 @@ func TestWhatCouldBeMeantOtherwiseIsRefused(t *testing.T) {
 		s.must(t, 400, tt.want, "PUT", "/v1/limits?"+tt.query, wanted, "If-Match", `"1"`)
 	}
 	s.must(t, 400, "this request has none", "GET", "/v1/limits?version=7", "")
-	for _, tag := range []string{`"01"`, `"+1"`, `"1-"`, `"-1"`, `""1""`, `"1`, `W/"1"`, `*`, `"1", "2"`, `"9223372036854775808"`, `"1 "`} {
+	for _, tag := range []string{`"01"`, `"+1"`, `"1-"`, `"-1"`, `""1""`, `"1`, `*`, `"1",`, `"1" "2"`, `w/"1"`, `W/1"`, `"9223372036854775808"`, `"1 "`} {
 		s.must(t, 400, "is no version", "PUT", "/v1/limits?message=x", wanted, "If-Match", tag)
-	}
-	r := httptest.NewRequestWithContext(t.Context(), "PUT", "/v1/limits?message=x", strings.NewReader(wanted))
-	r.Header = http.Header{"Authorization": {"Bearer root-token"}, "If-Match": {`"1"`, `"7"`}}
-	w := httptest.NewRecorder()
-	if s.ServeHTTP(w, r); w.Code != 400 {
-		t.Errorf("two fields If-Match: %d %s", w.Code, w.Body)
 	}
 	s.must(t, 200, `"version":1`, "GET", "/v1/limits", "")
 	s.must(t, 200, `20/s`, "PUT", "/v1/limits?message=x&dry_run=true", wanted, "If-Match", `"1"`)
 	s.must(t, 201, `"version":2`, "PUT", "/v1/limits?message=x&dry_run=false", wanted, "If-Match", `"1"`)
+}
+
+// A proxy that compresses an answer makes its tag weak, and a program may name several versions.
+func TestTagsMayBeWeakAndSeveral(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)
+	_, _, header := s.ask(t, "root-token", "GET", "/v1/limits", "")
+	tag := header.Get("ETag")
+	for _, known := range []string{"W/" + tag, `"7", ` + tag, `W/"7",W/` + tag, "*"} {
+		s.must(t, 304, ``, "GET", "/v1/limits", "", "If-None-Match", known)
+	}
+	s.must(t, 200, `"version":1`, "GET", "/v1/limits", "", "If-None-Match", `"7", W/"8"`)
+	s.must(t, 412, `"newest":1`, "PUT", "/v1/limits?message=x", "limits: []", "If-Match", `"7", W/"8"`)
+	for _, seen := range []string{"W/" + tag, `"7", ` + tag, `W/"7",W/"1"`} {
+		s.must(t, 200, `"removed"`, "PUT", "/v1/limits?message=x&dry_run", "limits: []", "If-Match", seen)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), "PUT", "/v1/limits?message=x", strings.NewReader("limits: []"))
+	r.Header = http.Header{"Authorization": {"Bearer root-token"}, "If-Match": {`"7"`, tag}}
+	w := httptest.NewRecorder()
+	if s.ServeHTTP(w, r); w.Code != 201 {
+		t.Errorf("two fields If-Match: %d %s", w.Code, w.Body)
+	}
 }
 
 // One rule is changed, added and taken away, and the rest of the text stays as it is.
@@ -276,6 +293,7 @@ func TestOneRule(t *testing.T) {
 	s.must(t, 201, `removed`, "DELETE", "/v1/limits/rule?key=new&message=less", "", "If-Match", `"3"`)
 	s.must(t, 404, `no rule`, "DELETE", "/v1/limits/rule?key=new&message=less", "", "If-Match", `"4"`)
 	s.must(t, 422, `mistakes`, "PUT", "/v1/limits/rule?key=new&message=x", `{"limit": "1 per second"}`, "If-Match", `"4"`)
+	s.must(t, 422, `no field \"burts\" to remove: did you mean burst?`, "PUT", "/v1/limits/rule?key=billing:*&message=x", `{"burts": null}`, "If-Match", `"4"`)
 	s.must(t, 400, `send fields`, "PUT", "/v1/limits/rule?key=new&message=x", `[]`, "If-Match", `"4"`)
 	s.must(t, 400, `as a text`, "PUT", "/v1/limits/rule?key=new&message=x", `{"limit": [1]}`, "If-Match", `"4"`)
 	s.must(t, 400, `which rule`, "DELETE", "/v1/limits/rule?message=x", "", "If-Match", `"4"`)
@@ -463,6 +481,17 @@ func TestWhoMayDoWhat(t *testing.T) {
 	if status != 200 || !strings.Contains(answer, "orders:*") || strings.Contains(answer, "billing") {
 		t.Errorf("the rules: %d %s", status, answer)
 	}
+}
+
+// The pattern of a rule whose keys are decided alone has no decisions of its own: an operator who traces
+// it waits for nothing. What is traced already can always be given up.
+func TestThePatternOfManyBucketsIsNotTraced(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 400, "name one of these keys", "PUT", "/v1/trace?key=orders:*", "")
+	for _, key := range []string{"orders:a", "unknown*"} {
+		s.must(t, 200, "failed", "PUT", "/v1/trace?key="+key, "")
+	}
+	s.must(t, 200, "failed", "DELETE", "/v1/trace?key=orders:*", "")
 }
 
 // An operator who names the pattern of a rule wants all of its keys reset, and one who misspells

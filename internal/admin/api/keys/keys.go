@@ -232,9 +232,13 @@ func (a *Answers) trace(w http.ResponseWriter, r *http.Request, who *callers.Cal
 	if err != nil {
 		return err
 	}
+	begin := r.Method == http.MethodPut
+	if rule, ok := a.Limits.Current().Match(key); begin && ok && forMany(rule, key) {
+		return reply.Refuse(http.StatusBadRequest, "%s is the pattern of a rule, and each key that it matches is decided alone: name one of these keys. Nothing is traced", key)
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), reply.MaxWait)
 	defer cancel()
-	return reply.JSON(w, http.StatusOK, map[string]any{"failed": failures(ctx, a.Trace(ctx, key, r.Method == http.MethodPut))})
+	return reply.JSON(w, http.StatusOK, map[string]any{"failed": failures(ctx, a.Trace(ctx, key, begin))})
 }
 
 // failures says of each member why it did not do what ctx asked for.

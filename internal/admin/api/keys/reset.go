@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/admin/api/access"
 	"github.com/headgate/headgate/internal/admin/api/events"
 	"github.com/headgate/headgate/internal/admin/api/reply"
@@ -43,7 +44,7 @@ func (a *Answers) reset(w http.ResponseWriter, r *http.Request, who *callers.Cal
 	switch {
 	case !ok:
 		return reply.Refuse(http.StatusNotFound, "no rule matches the key %s, so it has no bucket, and nothing was reset: is it spelled right?", shown)
-	case key == rule.Key && rule.IsGlob() && !rule.Shared:
+	case forMany(rule, key):
 		return reply.Refuse(http.StatusBadRequest, "%s is the pattern of a rule, and each key that it matches has a bucket of its own: name one of these keys. Nothing was reset", key)
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), reply.MaxWait)
@@ -52,4 +53,10 @@ func (a *Answers) reset(w http.ResponseWriter, r *http.Request, who *callers.Cal
 	a.Log.Info("a bucket was reset", "operator", operator, "from", r.RemoteAddr, "key", shown, "failed", len(failed))
 	a.Events.Add(events.Event{Kind: "reset", Text: operator + " made the bucket of " + shown + " full again"})
 	return reply.JSON(w, http.StatusOK, map[string]any{"failed": failed})
+}
+
+// forMany reports whether key is the pattern of rule, the rule that it has, and each key that the pattern
+// matches has a bucket of its own: nobody means the one key that is written as the pattern.
+func forMany(rule *dynamicconfig.Rule, key string) bool {
+	return key == rule.Key && rule.IsGlob() && !rule.Shared
 }

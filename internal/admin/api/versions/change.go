@@ -4,6 +4,7 @@ package versions
 
 import (
 	"fmt"
+	"iter"
 	"net/http"
 	"slices"
 	"strconv"
@@ -84,7 +85,7 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 			a.Events.Add(events.Event{Kind: "limits-stored", Text: fmt.Sprintf("%s stored version %d: %s", author, made.Number, message)})
 		}
 	}()
-	c, err := baseOf(r)
+	seen, err := basesOf(r)
 	if err != nil {
 		return err
 	}
@@ -96,9 +97,11 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	if err != nil {
 		return err
 	}
-	if !c.Fits(on) {
-		return &history.Conflict{Base: c.Base, Newest: on.Number}
+	fits := slices.IndexFunc(seen, func(c history.Change) bool { return c.Fits(on) })
+	if fits < 0 {
+		return &history.Conflict{Base: seen[0].Base, Newest: on.Number}
 	}
+	c := seen[fits]
 	wanted, err := text(on)
 	if err != nil {
 		return err
@@ -116,7 +119,7 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 		return reply.JSON(w, http.StatusOK, done)
 	}
 	c.Seen, c.Text, c.Author, c.Message = on.Fingerprint, wanted, author, message
-	if message == "" {
+	if strings.TrimSpace(message) == "" {
 		return reply.Refuse(http.StatusBadRequest, "say why, as in ?message=orders: 200/s for the sale")
 	}
 	if _, err := c.Version(time.Now()); err != nil {
@@ -130,22 +133,35 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	return reply.JSON(w, http.StatusCreated, done)
 }
 
-// baseOf is a change of nothing yet, of the version that r's author has seen.
-func baseOf(r *http.Request) (c history.Change, err error) {
+// basesOf are changes of nothing yet, one for each version that r's author names as seen. Weak tags name
+// the same versions: proxies that compress an answer make its tag weak.
+func basesOf(r *http.Request) (seen []history.Change, err error) {
 	fields := r.Header.Values("If-Match")
-	if len(fields) == 0 || fields[0] == "" {
-		return c, reply.Refuse(http.StatusPreconditionRequired, `name the version that you have seen, as in If-Match: "7", which GET /v1/limits has in its ETag; "0" if there is none`)
+	if strings.Join(fields, "") == "" {
+		return nil, reply.Refuse(http.StatusPreconditionRequired, `name the version that you have seen, as in If-Match: "7", which GET /v1/limits has in its ETag; "0" if there is none`)
 	}
-	quoted := strings.Trim(fields[0], `"`)
-	tag := strings.TrimSuffix(quoted, pending)
-	number, fingerprint, _ := strings.Cut(tag, "-")
-	c.Base, err = strconv.ParseInt(number, 10, 64)
-	one := len(fields) == 1 && (fields[0] == quoted || fields[0] == strconv.Quote(quoted))
-	if err != nil || c.Base < 0 || Tag(c.Base, fingerprint) != tag || !one {
-		return c, reply.Refuse(http.StatusBadRequest, `If-Match: %.100q is no version: write one, as in "7"`, fields)
+	for tag := range tags(fields) {
+		quoted := strings.Trim(tag, `"`)
+		name := strings.TrimSuffix(quoted, pending)
+		number, fingerprint, _ := strings.Cut(name, "-")
+		base, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || base < 0 || Tag(base, fingerprint) != name || tag != quoted && tag != strconv.Quote(quoted) {
+			return nil, reply.Refuse(http.StatusBadRequest, `If-Match: %.100q is no version: write one, as in "7"`, fields)
+		}
+		seen = append(seen, history.Change{Base: base, Seen: fingerprint})
 	}
-	c.Seen = fingerprint
-	return c, nil
+	return seen, nil
+}
+
+// tags are the elements of the fields If-Match or If-None-Match of a request, weak ones without their W/.
+func tags(fields []string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for tag := range strings.SplitSeq(strings.Join(fields, ","), ",") {
+			if !yield(strings.TrimPrefix(strings.TrimSpace(tag), "W/")) {
+				return
+			}
+		}
+	}
 }
 
 // mayChange is what s changes in a version, if who may do all of it.

@@ -154,9 +154,11 @@ func (a *Answers) newest(w http.ResponseWriter, r *http.Request, _ *callers.Call
 	}
 	v := a.shown(found)
 	w.Header().Set("ETag", v.etag())
-	if r.Header.Get("If-None-Match") == v.etag() {
-		w.WriteHeader(http.StatusNotModified)
-		return nil
+	for tag := range tags(r.Header.Values("If-None-Match")) {
+		if tag == v.etag() || tag == "*" {
+			w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
 	}
 	return reply.JSON(w, http.StatusOK, v)
 }
