@@ -188,3 +188,24 @@ func TestAKeyThatIsExactFromNowOnClaimsWhatIsAskedFor(t *testing.T) {
 		a.Parent().Hear(now, asked, &claims.Leases{Rows: []claims.Lease{lease(100)}}, nil)
 	}
 }
+
+// A host asks once for more than any bucket of the rule has. The cluster's part of the burst stays as
+// it was.
+func TestAnAskThatCanNeverPassMakesNoBurst(t *testing.T) {
+	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
+		a := below(t, dynamicconfig.Rule{Algorithm: name, Burst: 100})
+		auto := name == algorithm.NameAuto
+		took(t, a, 0, usage.Take{Auto: auto, Tokens: 1})
+		answered(t, a, s, lease(10)) // of 1,000
+		took(t, a, 2*s, usage.Take{Auto: auto, Tokens: 1e6})
+		passed := 0
+		for range 100 {
+			if took(t, a, 30*s, usage.Take{Auto: auto, Tokens: 1}).OK {
+				passed++
+			}
+		}
+		if passed > 2 {
+			t.Errorf("%s: with a hundredth of a limit whose burst is 100, %d events pass at once", name, passed)
+		}
+	}
+}

@@ -91,9 +91,9 @@ func (l *Lease) Part(now time.Duration) float64 {
 	return 0
 }
 
-// Costs notes that a host asks for so many tokens at once.
+// Costs notes that a host asks for so many tokens at once, unless these are more than any event gets.
 func (l *Lease) Costs(tokens float64) {
-	if l != nil && tokens > l.most {
+	if l != nil && tokens > l.most && tokens <= l.rule.Costliest() {
 		l.most = tokens
 	}
 }
