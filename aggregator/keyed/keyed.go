@@ -127,8 +127,8 @@ func decode[Row any](typeURL string, payload *anypb.Any) (m message[Row], err er
 	if rpc.MessageName(payload.GetTypeUrl()) != rpc.MessageName(typeURL) {
 		return m, rpc.Refuse("its type is %.100q; expected %s", payload.GetTypeUrl(), typeURL)
 	}
-	if err := json.Unmarshal(payload.GetValue(), &m); err != nil {
-		return m, rpc.Refuse("%s: %w", typeURL, err)
+	if err := json.Unmarshal(payload.GetValue(), &m); err != nil { // whose text may have all of a long number
+		return m, rpc.Refuse("%s: %.200v", typeURL, err)
 	}
 	return m, nil
 }

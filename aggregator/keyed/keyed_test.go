@@ -101,11 +101,12 @@ func TestEachKeyHasAStateUntilItIsForgotten(t *testing.T) {
 
 func TestMessagesAreRefusedWhole(t *testing.T) {
 	owner := counted.Owner()
-	for _, text := range []string{"", "{", `{"rows":[1]}`, `{"keys":["YQ=="]}`, `{"keys":[""],"rows":[1]}`, `{"keys":["YQ=="],"rows":["x"]}`} {
-		if _, err := owner.Update(t.Context(), "host", &anypb.Any{TypeUrl: counted.Type, Value: []byte(text)}); !errors.Is(err, rpc.ErrPayload) {
+	number := strings.Repeat("9", 10_000)
+	for _, text := range []string{"", "{", `{"rows":[1]}`, `{"keys":["YQ=="]}`, `{"keys":[""],"rows":[1]}`, `{"keys":["YQ=="],"rows":["x"]}`, `{"keys":["YQ=="],"rows":[` + number + `]}`} {
+		if _, err := owner.Update(t.Context(), "host", &anypb.Any{TypeUrl: counted.Type, Value: []byte(text)}); !errors.Is(err, rpc.ErrPayload) || len(err.Error()) > 400 {
 			t.Errorf("%s: %v", text, err)
 		}
-		if _, err := counted.Codec().DecodeGrants(&anypb.Any{TypeUrl: counted.Type, Value: []byte(text)}, report("a", "b")); !errors.Is(err, rpc.ErrPayload) {
+		if _, err := counted.Codec().DecodeGrants(&anypb.Any{TypeUrl: counted.Type, Value: []byte(text)}, report("a", "b")); !errors.Is(err, rpc.ErrPayload) || len(err.Error()) > 400 {
 			t.Errorf("as an answer, %s: %v", text, err)
 		}
 	}

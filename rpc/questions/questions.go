@@ -102,7 +102,7 @@ func Ask(ctx context.Context, host rpc.Decider, self, kind string, about []byte,
 		return rpc.Refuse("the answer to a question has %d bytes, and %d is the most", len(answer.GetJson()), MaxAnswer)
 	}
 	if err := json.Unmarshal(answer.GetJson(), v); err != nil {
-		return rpc.Refuse("the answer to a question is no JSON of its kind: %v", err)
+		return rpc.Refuse("the answer to a question is no JSON of its kind: %.200v", err)
 	}
 	return nil
 }

@@ -15,7 +15,10 @@ import (
 	"github.com/headgate/headgate/rpc/questions"
 )
 
-type found struct{ About, Note string }
+type found struct {
+	About, Note string
+	Count       int
+}
 
 var answers = questions.Answers{
 	"echo":  func(_ context.Context, about []byte) (any, error) { return found{About: string(about)}, nil },
@@ -51,9 +54,10 @@ func TestHostsThatAnswerGarbage(t *testing.T) {
 	wrong, _ := anypb.New(&headgatepb.Heard{By: 1})
 	number, _ := anypb.New(&headgatepb.Answer{Json: []byte("7")})
 	cut, _ := anypb.New(&headgatepb.Answer{Json: []byte(`{"About": "x`)})
-	for name, answer := range map[string]*anypb.Any{"nothing": nil, "another type": wrong, "a number": number, "half": cut} {
+	long, _ := anypb.New(&headgatepb.Answer{Json: []byte(`{"Count": ` + strings.Repeat("7", 10_000) + `}`)})
+	for name, answer := range map[string]*anypb.Any{"nothing": nil, "another type": wrong, "a number": number, "half": cut, "a long number": long} {
 		var got found
-		if err := questions.Ask(t.Context(), host{answer}, "here", "echo", nil, &got); !errors.Is(err, rpc.ErrPayload) {
+		if err := questions.Ask(t.Context(), host{answer}, "here", "echo", nil, &got); !errors.Is(err, rpc.ErrPayload) || len(err.Error()) > 400 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
