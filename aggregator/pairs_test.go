@@ -307,3 +307,25 @@ func TestAWeigherThatPanicsRunsNoMoreOftenThanOthers(t *testing.T) {
 		}
 	}
 }
+
+// A host that has just released its lease leaves its number to the next host, and not its part.
+func TestAHostHasNoPartOfTheOneBefore(t *testing.T) {
+	wanted := func(_ float64, demands []algorithm.Demand, parts []float64) {
+		for i := range demands {
+			parts[i] = demands[i].Wants
+		}
+	}
+	a, err := New(registryWith(t, "wanted", wanted), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: "claims/wanted", Learning: dynamicconfig.None}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	claim := func(host string, wants float64, release bool) float64 {
+		return a.Claim(time.Second, &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: host, Release: release, Bands: []claims.Band{{Clients: 1, Wants: wants}}}}}).Rows[0].Amount
+	}
+	claim("stays", 5, false)
+	claim("goes", 1, false)
+	claim("goes", 0, true)
+	if got := claim("comes", 90, false); got != 90 {
+		t.Errorf("it wants 90 of 95, and gets %v", got)
+	}
+}

@@ -107,5 +107,8 @@ func (k *Kept) Part(host uint32) (part float64, ok bool) {
 	return part, ok
 }
 
+// Forget forgets host, whose number another one may have from now on.
+func (k *Kept) Forget(host uint32) { delete(k.parts, host) }
+
 // Valid reports whether part can be a part.
 func Valid(part float64) bool { return part >= 0 && part <= 1 }

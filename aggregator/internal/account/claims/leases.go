@@ -297,6 +297,11 @@ func (l *Leases) Expire(now time.Duration, gone func(host uint32)) {
 func (l *Leases) forget(i int32) {
 	r := l.rows.At(i)
 	l.clear(r)
+	for n := r.first; n != none; n = l.wanted.nodes[n].next {
+		if kept := l.all[l.wanted.nodes[n].band].kept; kept != nil {
+			kept.Forget(l.rows.Host(i))
+		}
+	}
 	l.leave(r, nil)
 	l.rows.Remove(i)
 	if l.rows.Len() == 0 { // as rows do
