@@ -56,3 +56,30 @@ func TestRareEventsPassBelowAParentUnderElastic(t *testing.T) {
 		}
 	}
 }
+
+// Other rules change while a key below a parent is not used. What its cluster has saved for the next
+// event stays.
+func TestAChangeOfOtherRulesLeavesWhatAPoolBelowAParentHas(t *testing.T) {
+	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto} {
+		rule := dynamicconfig.Rule{Key: "*", Algorithm: name, Limit: 1000, Burst: 100, Lease: 60 * s, Refresh: 8 * s, Parent: true, Learning: dynamicconfig.None}
+		a := leased(t, rule)
+		u := reportOf(name, 50, 0, s, "k")
+		u.Cost = []float64{50}
+		step(t, a, s, "h", u)
+		answered(t, a, s, lease(10)) // of 1,000
+		step(t, a, s, "h", reportOf(name, 0, 0, s, "k"))
+		tokens := func(now time.Duration) float64 {
+			k := known(a, name, "k")
+			return k.State(now).Tokens
+		}
+		for now := 2 * s; now < 6*s; now += s {
+			a.GC(now)
+		}
+		before := tokens(6 * s)
+		configured(t, a, rule, dynamicconfig.Rule{Key: "other", Limit: 1})
+		a.GC(6 * s)
+		if after := tokens(6 * s); after < before {
+			t.Errorf("%s: the pool has %v tokens, and had %v", name, after, before)
+		}
+	}
+}

@@ -155,7 +155,7 @@ func (k *holdings) ends(now time.Duration) {
 
 // partOf is the part of rule's limit that limit is, which was in force last.
 func partOf(limit float64, rule *dynamicconfig.Rule) float64 {
-	if rule.Limit <= 0 {
+	if rule.Limit <= 0 || rule.Parent { // what the cluster above leases may have more than its part of the burst
 		return 1
 	}
 	return ratio(limit, float64(rule.Limit))
