@@ -4,7 +4,6 @@ package dynamicconfig
 
 import (
 	"errors"
-	"flag"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -13,10 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/goldentest"
 	"github.com/headgate/headgate/internal/testrun"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // Each file in testdata/broken has beside it what Parse says of it.
 func TestBrokenFilesSayWhatToDo(t *testing.T) {
@@ -38,19 +36,7 @@ func TestBrokenFilesSayWhatToDo(t *testing.T) {
 			if one := new(Error); !errors.As(err, &one) || one.Name != "limits.yaml" {
 				t.Errorf("no *Error with the name in %#v", err)
 			}
-			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
-			if *update {
-				if err := os.WriteFile(golden, []byte(err.Error()+"\n"), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err2 := os.ReadFile(golden)
-			if err2 != nil {
-				t.Fatal(err2)
-			}
-			if got := err.Error() + "\n"; got != string(want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
+			goldentest.Same(t, strings.TrimSuffix(file, ".yaml")+".golden", err.Error()+"\n")
 		})
 	}
 }

@@ -4,7 +4,6 @@ package doormanconfig
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"math"
@@ -20,70 +19,19 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/importedtest"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
-// Each file in testdata has beside it the limits that Import makes of it, or
-// what it says of the mistakes.
-func TestGoldens(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("found %d files, error %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := Import("resources.yaml", data)
-			if broken := strings.HasPrefix(filepath.Base(file), "broken-"); broken != (err != nil) {
-				t.Fatalf("Import = %v", err)
-			}
-			if err != nil {
-				if one := new(dynamicconfig.Error); !errors.As(err, &one) || one.Name != "resources.yaml" || out != nil {
-					t.Errorf("Import = %q, %#v", out, err)
-				}
-				out = []byte(err.Error() + "\n")
-			}
-			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
-			if *update {
-				if err := os.WriteFile(golden, out, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if string(out) != string(want) {
-				t.Errorf("got:\n%s\nwant:\n%s", out, want)
-			}
-		})
-	}
-}
+func TestGoldens(t *testing.T) { importedtest.Goldens(t, "resources.yaml", Import) }
 
 // resourceYAML is one resource, all of whose fields are given.
 func resourceYAML(glob, capacity, kind string, lease, refresh int64) string {
 	return fmt.Sprintf("  - identifier_glob: %q\n    capacity: %s\n    algorithm: {kind: %s, lease_length: %d, refresh_interval: %d}\n", glob, capacity, kind, lease, refresh)
 }
 
-func imported(t interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}, text string,
-) *dynamicconfig.Snapshot {
+func imported(t importedtest.Failing, text string) *dynamicconfig.Snapshot {
 	t.Helper()
-	out, err := Import("resources.yaml", []byte(text))
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	s, err := dynamicconfig.Parse("limits.yaml", out)
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, out)
-	}
-	return s
+	return importedtest.Snapshot(t, "resources.yaml", Import, text)
 }
 
 func TestEachFieldBecomesItsOwn(t *testing.T) {

@@ -4,7 +4,6 @@ package quotaserviceconfig
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -19,65 +18,14 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/internal/bucketkey"
+	"github.com/headgate/headgate/internal/importedtest"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
+func TestGoldens(t *testing.T) { importedtest.Goldens(t, "qs.yaml", Import) }
 
-// Each file in testdata has beside it the limits that Import makes of it, or
-// what it says of the mistakes.
-func TestGoldens(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil || len(files) < 10 {
-		t.Fatalf("found %d files, error %v", len(files), err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			out, err := Import("qs.yaml", data)
-			if broken := strings.HasPrefix(filepath.Base(file), "broken-"); broken != (err != nil) {
-				t.Fatalf("Import = %v", err)
-			}
-			if err != nil {
-				if one := new(dynamicconfig.Error); !errors.As(err, &one) || one.Name != "qs.yaml" || out != nil {
-					t.Errorf("Import = %q, %#v", out, err)
-				}
-				out = []byte(err.Error() + "\n")
-			}
-			golden := strings.TrimSuffix(file, ".yaml") + ".golden"
-			if *update {
-				if err := os.WriteFile(golden, out, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(golden)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if string(out) != string(want) {
-				t.Errorf("got:\n%s\nwant:\n%s", out, want)
-			}
-		})
-	}
-}
-
-func imported(t interface {
-	Helper()
-	Fatalf(format string, args ...any)
-}, text string,
-) *dynamicconfig.Snapshot {
+func imported(t importedtest.Failing, text string) *dynamicconfig.Snapshot {
 	t.Helper()
-	out, err := Import("qs.yaml", []byte(text))
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, text)
-	}
-	s, err := dynamicconfig.Parse("limits.yaml", out)
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, out)
-	}
-	return s
+	return importedtest.Snapshot(t, "qs.yaml", Import, text)
 }
 
 // The conformance case of quotaservice's defaults.

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/goldentest"
 	"github.com/headgate/headgate/ringpop"
 )
 
@@ -122,7 +123,7 @@ func TestTheConfigIsWhatAUserWouldWrite(t *testing.T) {
 	if got := config.measured(); !slices.Equal(got, want) {
 		t.Errorf("measured are %v, want %v", got, want)
 	}
-	golden(t, "limits.yaml.golden", Config{}.YAML())
+	goldentest.Same(t, "testdata/limits.yaml.golden", Config{}.YAML())
 }
 
 func TestNoticesAreOneLineAndNameHosts(t *testing.T) {
@@ -158,7 +159,7 @@ func TestSummary(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	golden(t, "summary.golden", b.String())
+	goldentest.Same(t, "testdata/summary.golden", b.String())
 	b.Reset()
 	interrupted := fixed
 	interrupted.Phases = fixed.Phases[:2]
@@ -176,7 +177,7 @@ func TestJSON(t *testing.T) {
 	if err := fixed.WriteJSON(&b); err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "result.json.golden", b.String())
+	goldentest.Same(t, "testdata/result.json.golden", b.String())
 	b.Reset()
 	if err := (Result{LimitPerS: 1}).WriteJSON(&b); err != nil || !strings.Contains(b.String(), `"phases": []`) {
 		t.Errorf("JSON of nothing is %q, %v; want an empty list", b.String(), err)
@@ -204,5 +205,5 @@ func TestPlainWritesALinePerSecond(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	golden(t, "plain.golden", b.String())
+	goldentest.Same(t, "testdata/plain.golden", b.String())
 }

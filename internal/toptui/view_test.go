@@ -4,9 +4,7 @@ package toptui
 
 import (
 	"errors"
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -18,11 +16,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headgate/headgate/internal/admin/api/busiest"
+	"github.com/headgate/headgate/internal/goldentest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
@@ -143,19 +140,7 @@ func TestFrames(t *testing.T) {
 			name := fmt.Sprintf("%s-%dx%d", c.name, size.width, size.height)
 			t.Run(name, func(t *testing.T) {
 				got := screen(t, shown(t, size.width, size.height, c.messages...))
-				path := filepath.Join("testdata", name+".golden")
-				if *update {
-					if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-						t.Fatal(err)
-					}
-				}
-				want, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if got != string(want) {
-					t.Errorf("got:\n%s\nwant:\n%s", got, want)
-				}
+				goldentest.Same(t, filepath.Join("testdata", name+".golden"), got)
 			})
 		}
 	}

@@ -3,9 +3,7 @@
 package tui
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -15,9 +13,8 @@ import (
 	"charm.land/lipgloss/v2"
 
 	"github.com/headgate/headgate/internal/demo"
+	"github.com/headgate/headgate/internal/goldentest"
 )
-
-var update = flag.Bool("update", false, "rewrite the golden files")
 
 // frame is one of the end, with all that a view has.
 func frame() demo.Frame {
@@ -79,19 +76,7 @@ func TestViewFitsTheTerminal(t *testing.T) {
 				lines[i] = strings.TrimRight(escapes.ReplaceAllString(line, ""), " ")
 			}
 			got = strings.Join(lines, "\n") + "\n"
-			path := filepath.Join("testdata", c.name+".golden")
-			if *update {
-				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got != string(want) {
-				t.Errorf("got:\n%s\nwant:\n%s", got, want)
-			}
+			goldentest.Same(t, filepath.Join("testdata", c.name+".golden"), got)
 		})
 	}
 }
