@@ -24,12 +24,6 @@ const (
 // maxTotals is how many keys a member reports.
 const maxTotals = 20_000
 
-// wanted is which part of a key's past is asked for.
-type wanted struct {
-	Key   string    `json:"key"`
-	Since time.Time `json:"since"`
-}
-
 // most is the keys that a member has used most.
 type most struct {
 	Keys  []recent.Total `json:"keys"`
@@ -38,21 +32,35 @@ type most struct {
 
 // series answers a member that asks for a key's past.
 func (d *Desk) series(_ context.Context, about []byte) (any, error) {
-	var w wanted
-	if err := json.Unmarshal(about, &w); err != nil {
-		return nil, err
-	}
-	return d.recorder.Series(w.Key, w.Since), nil
+	return d.seriesOf(d.recorder, about)
 }
 
 // programSeries answers a member that asks what programs did with a key. Reject of a point is what
 // was offered.
 func (d *Desk) programSeries(_ context.Context, about []byte) (any, error) {
-	var w wanted
+	return d.seriesOf(d.programs.recorder, about)
+}
+
+// settled is how long after a change of limits what happens is no more of the limits before. What
+// is remembered of a second may have happened in the second before.
+const settled = 2 * time.Second
+
+// seriesOf returns what r remembers of what is asked for.
+func (d *Desk) seriesOf(r *recent.Recorder, about []byte) ([]recent.Point, error) {
+	var w lasthour.Wanted
 	if err := json.Unmarshal(about, &w); err != nil {
 		return nil, err
 	}
-	return d.programs.recorder.Series(w.Key, w.Since), nil
+	if w.Limits != "" {
+		limits := d.node.Limits()
+		if limits.Current().Name() != w.Limits {
+			return nil, nil
+		}
+		if from := limits.Since().Add(settled); w.Since.Before(from) {
+			w.Since = from
+		}
+	}
+	return r.Series(w.Key, w.Since), nil
 }
 
 // totals answers a member that asks which keys are used most.
@@ -74,8 +82,8 @@ type past struct{ *Desk }
 var _ lasthour.History = past{}
 
 // Series implements lasthour.History.
-func (p past) Series(ctx context.Context, key string, since time.Time) (hosts map[string][]recent.Point, silent int) {
-	about, err := json.Marshal(wanted{key, since})
+func (p past) Series(ctx context.Context, w lasthour.Wanted) (hosts map[string][]recent.Point, silent int) {
+	about, err := json.Marshal(w)
 	if err != nil {
 		return nil, 0
 	}

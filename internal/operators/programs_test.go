@@ -16,6 +16,7 @@ import (
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/internal/admin/api/busiest"
+	"github.com/headgate/headgate/internal/admin/api/lasthour"
 	"github.com/headgate/headgate/internal/bubble"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/limiter"
@@ -113,7 +114,7 @@ func TestProgramsThatListenNowhereCount(t *testing.T) {
 			}
 		}
 
-		series, _ := past{d}.Series(t.Context(), "auto", now.Add(-time.Minute))
+		series, _ := past{d}.Series(t.Context(), lasthour.Wanted{Key: "auto", Since: now.Add(-time.Minute)})
 		var allowed, rejected float64
 		for _, p := range series[busiest.Programs] {
 			allowed, rejected = allowed+p.Allowed, rejected+p.Reject

@@ -18,12 +18,12 @@ import (
 // remembered is the past of two members, of which one more is silent.
 type remembered map[string][2][]recent.Point
 
-func (m remembered) Series(_ context.Context, key string, since time.Time) (map[string][]recent.Point, int) {
+func (m remembered) Series(_ context.Context, w lasthour.Wanted) (map[string][]recent.Point, int) {
 	hosts := make(map[string][]recent.Point)
 	for i, name := range []string{"a", "b"} {
 		hosts[name] = nil
-		for _, p := range m[key][i] {
-			if p.Second >= since.Unix() {
+		for _, p := range m[w.Key][i] {
+			if p.Second >= w.Since.Unix() {
 				hosts[name] = append(hosts[name], p)
 			}
 		}

@@ -84,7 +84,7 @@ func (a *Answers) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Ca
 			d.More++
 			continue
 		}
-		hosts, _ := a.History.Series(ctx, t.Key, since)
+		hosts, _ := a.History.Series(ctx, Wanted{t.Key, since, r.URL.Query().Get("under")})
 		var all [][]recent.Point
 		for _, points := range hosts {
 			if len(points) > 0 {
@@ -154,7 +154,7 @@ func (a *Answers) suggest(w http.ResponseWriter, r *http.Request, who *callers.C
 		if !who.MaySee(t.Key) || !strings.Contains(limits.Shown(t.Key), like) {
 			continue
 		}
-		hosts, _ := a.History.Series(ctx, t.Key, since)
+		hosts, _ := a.History.Series(ctx, Wanted{Key: t.Key, Since: since})
 		var points [][]recent.Point
 		for _, p := range hosts {
 			points = append(points, p)

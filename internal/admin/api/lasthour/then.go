@@ -142,7 +142,7 @@ func (a *Answers) limitsAt(ctx context.Context, t *Then, at time.Time) (*dynamic
 
 // hostsThen asks all members what they did.
 func (a *Answers) hostsThen(ctx context.Context, t *Then, key string) {
-	series, silent := a.History.Series(ctx, key, t.From)
+	series, silent := a.History.Series(ctx, Wanted{Key: key, Since: t.From})
 	t.Silent = silent
 	decisions := make(map[string][]explain.Decision)
 	for _, h := range a.Explain(ctx, key).Hosts {

@@ -24,13 +24,23 @@ import (
 
 // History is what the members remember of the last hour. It is asked by many goroutines.
 type History interface {
-	// Series returns what happened to key since a time, by the names of the members that
-	// answer, and how many do not.
-	Series(ctx context.Context, key string, since time.Time) (hosts map[string][]recent.Point, silent int)
+	// Series returns what happened, by the names of the members that answer, and how many do
+	// not.
+	Series(ctx context.Context, w Wanted) (hosts map[string][]recent.Point, silent int)
 
 	// Totals returns the keys that were used most, over all members that answer, and since
 	// when all of these remember.
 	Totals(ctx context.Context) (keys []recent.Total, since time.Time, silent int)
+}
+
+// Wanted is which part of a key's past is asked for.
+type Wanted struct {
+	Key   string    `json:"key"`
+	Since time.Time `json:"since"`
+
+	// Limits, if not empty, is the name of limits, such as "version 12". Of each member, only
+	// what happened under them is wanted.
+	Limits string `json:"limits,omitempty"`
 }
 
 // Answers are those about the last hour. It is safe for concurrent use.
@@ -92,7 +102,7 @@ func (a *Answers) usage(w http.ResponseWriter, r *http.Request, who *callers.Cal
 	ctx, cancel := context.WithTimeout(r.Context(), reply.MaxWait)
 	defer cancel()
 	since := time.Now().Add(-back)
-	hosts, silent := a.History.Series(ctx, key, since)
+	hosts, silent := a.History.Series(ctx, Wanted{Key: key, Since: since})
 	u := Usage{Times: []int64{}, Allowed: []float64{}, Rejected: []float64{}, Hosts: []HostUsage{}, Silent: silent}
 	var all [][]recent.Point
 	for host, points := range hosts {

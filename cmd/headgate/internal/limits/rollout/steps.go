@@ -57,8 +57,8 @@ func (s *Steps) Check(d *adminclient.Decider, w *Watch) error {
 		return fmt.Errorf("--enforce %s: the last step is 100, which is the file as it is", strings.Join(s.steps, ","))
 	case w.length != 0:
 		return errors.New("--watch: with --enforce, each step is watched: say for how long with --every")
-	case s.every < watchFrom+watchEvery || s.every > recent.Hour:
-		return fmt.Errorf("--every %v: a step takes from %v to %v", s.every, watchFrom+watchEvery, recent.Hour)
+	case s.every < watchFrom+time.Second || s.every > recent.Hour:
+		return fmt.Errorf("--every %v: a step takes from %v to %v", s.every, watchFrom+time.Second, recent.Hour)
 	case d.Address == "":
 		return errors.New("--enforce makes the change in steps: say which decider to ask what is rejected, as in --admin 10.0.0.7:7936")
 	}

@@ -30,7 +30,7 @@ type Watch struct {
 }
 
 const (
-	watchFrom  = 3 * time.Second // after a change: until then, members may go by the limits before
+	watchFrom  = 4 * time.Second // after a change: until then, members may go by the limits before
 	watchEvery = 2 * time.Second
 	watchLeast = 20 // tokens: what fewer were offered says little
 )
@@ -81,10 +81,10 @@ func (w *Watch) Run(ctx context.Context, out io.Writer, s adminclient.Store, bef
 		case <-tick.C:
 		}
 		elapsed := time.Since(began)
-		if elapsed < watchFrom+time.Second {
+		if elapsed < watchFrom {
 			continue
 		}
-		d, err := rejected(ctx, s, before, elapsed-watchFrom)
+		d, err := rejected(ctx, s, before, stored, min(elapsed, recent.Hour))
 		if err != nil {
 			fmt.Fprintf(out, "%v: %v\n", elapsed.Round(time.Second), err)
 		} else {
@@ -106,11 +106,12 @@ func (w *Watch) Run(ctx context.Context, out io.Writer, s adminclient.Store, bef
 // answered bounds how long a decider may take to answer. It waits 30 s for its members.
 const answered = 40 * time.Second
 
-// rejected is what was recently rejected of the keys that a change of the text before is about.
-func rejected(ctx context.Context, s adminclient.Store, before history.Version, lately time.Duration) (d lasthour.DryRun, err error) {
+// rejected is what was rejected lately, under version stored, of the keys that it limits otherwise
+// than before.
+func rejected(ctx context.Context, s adminclient.Store, before, stored history.Version, lately time.Duration) (d lasthour.DryRun, err error) {
 	ctx, cancel := context.WithTimeout(ctx, answered)
 	defer cancel()
-	query := url.Values{"since": {lately.Round(time.Second).String()}}
+	query := url.Values{"since": {lately.Round(time.Second).String()}, "under": {stored.Name()}}
 	return d, s.Ask(ctx, http.MethodPost, "/v1/limits/dry-run?"+query.Encode(), before.Text, &d)
 }
 
