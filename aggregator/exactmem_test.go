@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
 // A bucket takes a bounded amount of memory at its owner, and none once it is full.
 func TestABucketIsSmall(t *testing.T) {
+	testrun.NotUnderRace(t, "it measures the memory of one goroutine")
 	const keys, most = 100_000, 600
 	p := cadence
 	p.MaxKeys = keys

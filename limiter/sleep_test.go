@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -208,6 +209,7 @@ func TestSleepLosesNoUsage(t *testing.T) {
 // The test measures how much memory a host needs for a key, with its name of 24 bytes. Cadence
 // needs 1,026 bytes.
 func TestMemoryPerKey(t *testing.T) {
+	testrun.NotUnderRace(t, "it measures the memory of one goroutine")
 	heap := func() float64 {
 		var m runtime.MemStats
 		runtime.GC()

@@ -25,6 +25,7 @@ func TestMain(m *testing.M) { os.Exit(testrun.Main(m)) }
 // repository returns its root and what is in its documents.
 func repository(t *testing.T) (root string, all []page) {
 	t.Helper()
+	testrun.NotUnderRace(t, "documents are read by one goroutine, and what they run is another process")
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +92,6 @@ var (
 )
 
 func TestCommandsAreRunSomewhere(t *testing.T) {
-	testrun.NotUnderRace(t, "documents are read by one goroutine")
 	root, all := repository(t)
 	known := make(map[string]string) // what commands say of themselves
 	c := checker{tree: os.DirFS(root), help: func(program string, args ...string) (string, error) {
@@ -125,7 +125,6 @@ func TestCommandsAreRunSomewhere(t *testing.T) {
 }
 
 func TestGoCodeCompiles(t *testing.T) {
-	testrun.NotUnderRace(t, "the compiler is another process")
 	root, all := repository(t)
 	importable, err := importables(os.DirFS(root), module)
 	if err != nil {

@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate/internal/sim/scenario"
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 var fence = regexp.MustCompile("(?s)```scenario\n(.*?)```")
 
 func TestScenariosInDocumentsRun(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	text, err := os.ReadFile("../../../docs/scenarios.md")
 	if err != nil {
 		t.Fatal(err)

@@ -38,6 +38,7 @@ func TestGossipComesClose(t *testing.T) {
 }
 
 func TestGossipIsTheSameAgain(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	sc := until(load(t, "bad-network"), time.Minute)
 	var first []byte
 	for range 2 {

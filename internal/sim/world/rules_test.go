@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate/internal/sim/ledger"
+	"github.com/headgate/headgate/internal/testrun"
 )
 
 func TestAnOverrideEndsByItself(t *testing.T) {
@@ -22,6 +23,7 @@ func TestARuleNamesAnotherAlgorithm(t *testing.T) {
 }
 
 func TestTheLedgerAgrees(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for _, algorithm := range []string{"auto", "request-weighted", "gossip"} {
 		books := new(ledger.Ledger)
 		if _, err := (Options{Algorithm: algorithm, Seed: 1, Ledger: books}).Run(t.Context(), base(t)); err != nil {

@@ -226,6 +226,7 @@ traffic: [{key: k, hosts: 0, rate: 1500/s}]
 }
 
 func TestUnknownAlgorithm(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	if _, err := Run(load(t, "steady-skew"), "telepathy", 1); err == nil || !strings.Contains(err.Error(), "telepathy") {
 		t.Errorf("err = %v", err)
 	}

@@ -80,6 +80,7 @@ var treeBounds = []treeBound{
 }
 
 func TestTreesKeepTheirBounds(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for _, b := range treeBounds {
 		sc := load(t, b.scenario)
 		if testing.Short() && (sc.Duration > 10*time.Minute || b.algorithm != algorithm.NameProportionalShare) {
