@@ -74,7 +74,7 @@ func (d *target) logged() string {
 var endpoint = regexp.MustCompile(`(?m)^(\w+) +(\S+)  `)
 
 // start runs a daemon that listens wherever it can, with more flags.
-func start(t *testing.T, more ...string) *target {
+func start(t testing.TB, more ...string) *target {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -120,7 +120,7 @@ func start(t *testing.T, more ...string) *target {
 }
 
 // memory is what the process has of it now, and had at most, in MiB.
-func (d *target) memory(t *testing.T) (now, most int) {
+func (d *target) memory(t testing.TB) (now, most int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", d.cmd.Process.Pid))
 	if err != nil {
@@ -142,7 +142,7 @@ const mostClosed = 2
 
 // honest asks over HTTP and gRPC in turn, for as long as done is open, and returns
 // how long answers took, sorted.
-func (d *target) honest(t *testing.T, least int, done <-chan struct{}) (took []time.Duration) {
+func (d *target) honest(t testing.TB, least int, done <-chan struct{}) (took []time.Duration) {
 	t.Helper()
 	creds, scheme := insecure.NewCredentials(), "http://"
 	if d.tls != nil {

@@ -18,7 +18,6 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/rpc/edge/httpapi"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
@@ -75,7 +74,7 @@ func beBare(unix string) error {
 }
 
 // bare starts a bare server.
-func bare(t *testing.T) *target {
+func bare(t testing.TB) *target {
 	t.Helper()
 	d := &target{cmd: exec.CommandContext(t.Context(), os.Args[0])}
 	d.cmd.Env = append(os.Environ(), bareEnv+"="+filepath.Join(t.TempDir(), "s"))
@@ -105,7 +104,7 @@ func bare(t *testing.T) *target {
 }
 
 // scheduled is how long the threads of the process ran, and waited for a processor.
-func (d *target) scheduled(t *testing.T) (ran, waited time.Duration) {
+func (d *target) scheduled(t testing.TB) (ran, waited time.Duration) {
 	t.Helper()
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", d.cmd.Process.Pid))
 	if err != nil {
@@ -125,39 +124,34 @@ func (d *target) scheduled(t *testing.T) (ran, waited time.Duration) {
 	return ran, waited
 }
 
-// TestHonestCallersBesideABareServer compares how long honest callers wait under attack
-// with how long they wait for servers of grpc-go and net/http whose handlers do nothing.
-// How long that is depends on the machine, so it wants nothing.
-func TestHonestCallersBesideABareServer(t *testing.T) {
-	if !testrun.Long() {
-		t.Skip("measures for minutes")
-	}
+// BenchmarkHonestCallersBesideABareServer compares how long honest callers wait under attack
+// with how long they wait for servers of grpc-go and net/http whose handlers do nothing. An
+// attack takes half a minute: -benchtime 3x has three of each.
+func BenchmarkHonestCallersBesideABareServer(b *testing.B) {
 	if err := moreFiles(); err != nil {
-		t.Fatal(err)
+		b.Fatal(err)
 	}
-	for range 3 {
-		for _, of := range []struct {
-			name  string
-			start func() *target
-		}{{"headgate", func() *target { return start(t) }}, {"bare", func() *target { return bare(t) }}} {
-			d := of.start()
-			done, over := make(chan struct{}), make(chan struct{})
-			close(done)
-			quiet := d.honest(t, 2000, done)
-			var before [2]time.Duration
-			before[0], before[1] = d.scheduled(t)
-			go func() {
-				defer close(over)
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a bare server does not end what is slow
-				defer cancel()
-				_, _ = d.victim.attack(ctx, false)
-			}()
-			attacked := d.honest(t, 1, over)
-			_, most := d.memory(t)
-			ran, waited := d.scheduled(t)
-			t.Logf("%-8s honest p99: %v quiet, %v attacked, %.1f times; %d MiB at most; ran for %v and waited for a processor for %v",
-				of.name, p99(quiet), p99(attacked), float64(p99(attacked))/float64(p99(quiet)), most, ran-before[0], waited-before[1])
-			_ = d.cmd.Process.Kill()
-		}
+	for name, start := range map[string]func(testing.TB) *target{"headgate": func(t testing.TB) *target { return start(t) }, "bare": bare} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				d := start(b)
+				done, over := make(chan struct{}), make(chan struct{})
+				close(done)
+				quiet := d.honest(b, 2000, done)
+				ranBefore, waitedBefore := d.scheduled(b)
+				go func() {
+					defer close(over)
+					ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second) // a bare server does not end what is slow
+					defer cancel()
+					_, _ = d.victim.attack(ctx, false)
+				}()
+				attacked := d.honest(b, 1, over)
+				_, most := d.memory(b)
+				ran, waited := d.scheduled(b)
+				b.Logf("honest p99: %v quiet, %v attacked, %.1f times; %d MiB at most; ran for %v and waited for a processor for %v",
+					p99(quiet), p99(attacked), float64(p99(attacked))/float64(p99(quiet)), most, ran-ranBefore, waited-waitedBefore)
+				_ = d.cmd.Process.Kill()
+			}
+		})
 	}
 }
