@@ -118,8 +118,8 @@ func (r *Registry) shorten(name, account, weigher string) {
 // Register adds weigh under name, for each account. The name alone stands for the
 // pool. A name is registered once: ErrTaken otherwise.
 func (r *Registry) Register(name string, weigh Weigh) error {
-	if name == "" || weigh == nil {
-		return fmt.Errorf("algorithm: register %q: a name and a function are needed", name)
+	if name == "" || strings.Contains(name, "/") || weigh == nil {
+		return fmt.Errorf("algorithm: register %q: a name and a function are needed, and the name has no /", name)
 	}
 	if _, taken := r.weighers[name]; taken {
 		return fmt.Errorf("algorithm: register %q: %w", name, ErrTaken)

@@ -23,8 +23,10 @@ func TestNamesAreTakenOnce(t *testing.T) {
 	if err := r.Register("mine", FairShare); !errors.Is(err, ErrTaken) {
 		t.Errorf("twice: %v", err)
 	}
-	if err := r.Register("", FairShare); err == nil {
-		t.Error("no name is a name")
+	for _, name := range []string{"", "claims/mine"} { // a pair, which would be the pool
+		if err := r.Register(name, FairShare); err == nil {
+			t.Errorf("%q is a name", name)
+		}
 	}
 }
 
