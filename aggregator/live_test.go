@@ -470,9 +470,9 @@ func TestHostsThatUseMoreThanTheLimitElsewhereLeaveNoLastingDebt(t *testing.T) {
 	}
 }
 
-// A rule changes from one algorithm to another, and its hosts hear of it one after
-// another.
-func TestARolloutToAnotherAlgorithmLendsNothingTwice(t *testing.T) {
+// rollouts calls test for each pair of algorithms, with hosts that have reported under the first one for
+// a minute, and what has the owner follow the second one.
+func rollouts(t *testing.T, test func(c *crowd, from, to string, follow func())) {
 	names := []string{"elastic", "request-weighted", "auto", "fair-share"}
 	for _, from := range names {
 		for _, to := range names {
@@ -487,59 +487,53 @@ func TestARolloutToAnotherAlgorithmLendsNothingTwice(t *testing.T) {
 			for range 20 {
 				c.round(t, 3*s)
 			}
-			if err := a.Configure(snapshot(t, dynamicconfig.Properties{}, every(to))); err != nil {
-				t.Fatal(err)
-			}
-			for i := range 30 {
-				if i%3 == 2 && i/3 < len(c.names) {
-					c.names[i/3] = to
+			test(c, from, to, func() {
+				if err := a.Configure(snapshot(t, dynamicconfig.Properties{}, every(to))); err != nil {
+					t.Fatal(err)
 				}
-				c.round(t, 3*s)
-				// A host that was counted under the old name may keep its grant for one
-				// interval, beside the parts of the others. Under averages, a host that hears of the
-				// new name gets its part before the others have reported, as one that is new.
-				if sum := c.sum(); sum > 1.25 {
-					t.Errorf("%s to %s, round %d: weights %.2f sum to %.2f", from, to, i, c.weight, sum)
-				}
-			}
-			if sum := c.sum(); sum > 1.03 || sum < 0.9 && to != "auto" {
-				t.Errorf("%s to %s: at the end weights %.2f sum to %.2f", from, to, c.weight, sum)
-			}
+			})
 		}
 	}
 }
 
-// Hosts hear of another algorithm before the owner of the key does.
-func TestARolloutInWhichHostsAreFirstLendsNothingTwice(t *testing.T) {
-	names := []string{"elastic", "request-weighted", "auto", "fair-share"}
-	for _, from := range names {
-		for _, to := range names {
-			a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(from)))
-			if err != nil {
-				t.Fatal(err)
+// A rule changes from one algorithm to another, and its hosts hear of it one after
+// another.
+func TestARolloutToAnotherAlgorithmLendsNothingTwice(t *testing.T) {
+	rollouts(t, func(c *crowd, from, to string, follow func()) {
+		follow()
+		for i := range 30 {
+			if i%3 == 2 && i/3 < len(c.names) {
+				c.names[i/3] = to
 			}
-			c := newCrowd(a, 100, 90, 90, 90, 90, 90, 90)
-			for h := range c.names {
-				c.names[h] = from
-			}
-			for range 20 {
-				c.round(t, 3*s)
-			}
-			for h := range c.names {
-				c.names[h] = to
-				c.round(t, 3*s)
-			}
-			if err := a.Configure(snapshot(t, dynamicconfig.Properties{}, every(to))); err != nil {
-				t.Fatal(err)
-			}
-			for i := range 10 {
-				c.round(t, 3*s)
-				if sum := c.sum(); sum > 1.2 {
-					t.Errorf("%s to %s, round %d: weights %.2f sum to %.2f", from, to, i, c.weight, sum)
-				}
+			c.round(t, 3*s)
+			// A host that was counted under the old name may keep its grant for one
+			// interval, beside the parts of the others. Under averages, a host that hears of the
+			// new name gets its part before the others have reported, as one that is new.
+			if sum := c.sum(); sum > 1.25 {
+				t.Errorf("%s to %s, round %d: weights %.2f sum to %.2f", from, to, i, c.weight, sum)
 			}
 		}
-	}
+		if sum := c.sum(); sum > 1.03 || sum < 0.9 && to != "auto" {
+			t.Errorf("%s to %s: at the end weights %.2f sum to %.2f", from, to, c.weight, sum)
+		}
+	})
+}
+
+// Hosts hear of another algorithm before the owner of the key does.
+func TestARolloutInWhichHostsAreFirstLendsNothingTwice(t *testing.T) {
+	rollouts(t, func(c *crowd, from, to string, follow func()) {
+		for h := range c.names {
+			c.names[h] = to
+			c.round(t, 3*s)
+		}
+		follow()
+		for i := range 10 {
+			c.round(t, 3*s)
+			if sum := c.sum(); sum > 1.2 {
+				t.Errorf("%s to %s, round %d: weights %.2f sum to %.2f", from, to, i, c.weight, sum)
+			}
+		}
+	})
 }
 
 // watched is an account that notes when it is called. Its first caller waits until
