@@ -88,18 +88,18 @@ func (k *asked) ends(now time.Duration) {
 // reach takes in how hosts reach the pool under c from now on.
 func (k *asked) reach(now time.Duration, c *account.Config) {
 	if always := c.Algorithm.Reach == algorithm.ReachAlways; always != k.always {
-		k.always, k.asking = always, account.NewAsking(now) // hosts asked for a part of their events before, or for all
+		k.always, k.asking, k.alone = always, account.NewAsking(now), 0 // hosts asked for a part of their events before, or for all
 	}
 	if c.Rule != nil {
 		k.lease = c.Rule.Lease
 	}
 }
 
-// outdate notes that hosts may not know yet the algorithm that the key has
-// from now on.
+// outdate notes that hosts may not know yet the algorithm that the key has from now on. Nothing of the
+// limit is aside under it yet.
 func (k *holdings) outdate(now time.Duration) {
 	for _, row := range k.rows.All {
-		row.current = false
+		row.current, row.alone = false, 0
 	}
 	k.silent = min(k.silent, now)
 }
