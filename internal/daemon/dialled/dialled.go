@@ -7,14 +7,15 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strconv"
+	"strings"
+	"unicode"
 )
 
 // Check returns what keeps others from dialling address, or nil. usual is the port by default of
 // such an address.
 func Check(address string, usual int) error {
 	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" || port == "" || port == "0" {
+	if err != nil || host == "" || port == "" || port == "0" || strings.ContainsFunc(address, unicode.IsSpace) {
 		return fmt.Errorf("address %q is not host:port as others dial it: write it as in 10.0.0.7:%d", address, usual)
 	}
 	if err := Port(port); err != nil {
@@ -28,7 +29,7 @@ func Check(address string, usual int) error {
 
 // Port says what is wrong with a port, which may have a name, as in http.
 func Port(port string) error {
-	if n, err := strconv.Atoi(port); err == nil && (n < 0 || n > 65535) {
+	if _, err := net.DefaultResolver.LookupPort(context.Background(), "tcp", port); err != nil {
 		return fmt.Errorf("there is no port %s: use 1 to 65535, or 0 for a free one where the daemon listens", port)
 	}
 	return nil

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -130,8 +129,8 @@ func parseMembers(path string, text []byte) (hosts []ringpop.Host, err error) {
 		if line == "" {
 			continue
 		}
-		if host, port, err := net.SplitHostPort(line); err != nil || host == "" || port == "" {
-			return nil, fmt.Errorf("members: %s:%d: %.100q is not host:port; write one address a line", path, n, line)
+		if err := ringpop.CheckAddress("address", line); err != nil {
+			return nil, fmt.Errorf("members: %s:%d: %.200s, one in a line", path, n, err)
 		}
 		hosts = append(hosts, ringpop.Host{Address: line})
 	}
