@@ -36,6 +36,9 @@ type Backend struct {
 	// Dialect is for the migrations.
 	Dialect goose.Dialect
 
+	// Remedy is what to do about an error of the database; empty if that is not known. Nil: it never is.
+	Remedy func(error) string
+
 	// Announce is a statement that notifies other processes of the new version, $1. It is
 	// part of the transaction. Default none.
 	Announce string
@@ -101,10 +104,21 @@ func (s *Store) open(ctx context.Context, create bool) (*sql.DB, error) {
 		return nil, err
 	}
 	if err := migrate(ctx, db, s.backend); err != nil {
-		return nil, errors.Join(err, db.Close())
+		return nil, errors.Join(s.remedied(err), db.Close())
 	}
 	s.db = db
 	return db, nil
+}
+
+// remedied is err with what to do about it, if that is known.
+func (s *Store) remedied(err error) error {
+	if err == nil || s.backend.Remedy == nil {
+		return err
+	}
+	if remedy := s.backend.Remedy(err); remedy != "" {
+		return fmt.Errorf("%w: %s", err, remedy)
+	}
+	return err
 }
 
 const (
@@ -131,7 +145,7 @@ func (s *Store) Append(ctx context.Context, c history.Change) (history.Version, 
 	}
 	stored, err := s.insert(ctx, db, v, c.Seen)
 	if err != nil {
-		return history.Version{}, fmt.Errorf("store %s of the limits: %w", v.Name(), err)
+		return history.Version{}, fmt.Errorf("store %s of the limits: %w", v.Name(), s.remedied(err))
 	}
 	if !stored {
 		newest, err := s.Newest(ctx)
@@ -191,7 +205,8 @@ func (s *Store) one(ctx context.Context, withText bool, query string, args ...an
 	if err != nil {
 		return history.Version{}, err
 	}
-	return scan(db.QueryRowContext(ctx, query, args...), withText)
+	v, err := scan(db.QueryRowContext(ctx, query, args...), withText)
+	return v, s.remedied(err)
 }
 
 // List implements history.Store.
@@ -202,7 +217,7 @@ func (s *Store) List(ctx context.Context, before int64, n int) (versions []histo
 	}
 	rows, err := db.QueryContext(ctx, selectList, before, n)
 	if err != nil {
-		return nil, fmt.Errorf("list the versions of the limits: %w", err)
+		return nil, fmt.Errorf("list the versions of the limits: %w", s.remedied(err))
 	}
 	defer rows.Close()
 	for rows.Next() {

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/pressly/goose/v3"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	driver "modernc.org/sqlite" // which is "sqlite"
 
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/dynamicconfig/sql"
@@ -43,7 +43,7 @@ func New(dir string, options ...Option) *sql.Store {
 	for _, o := range options {
 		o(f)
 	}
-	return sql.New(sql.Backend{Name: f.path, Open: f.open, Stale: f.stale, Dialect: goose.DialectSQLite3}, f.poll)
+	return sql.New(sql.Backend{Name: f.path, Open: f.open, Stale: f.stale, Remedy: f.remedy, Dialect: goose.DialectSQLite3}, f.poll)
 }
 
 // file is a SQLite file.
@@ -65,6 +65,9 @@ func (f *file) open(create bool) (*databasesql.DB, error) {
 	info, err := os.Stat(f.path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
+		if _, err := os.Stat(filepath.Dir(f.path)); errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: its directory is not there, and %w", f.path, history.ErrEmpty)
+		}
 		return nil, fmt.Errorf("%s: %w", f.path, history.ErrEmpty)
 	case err != nil:
 		return nil, err
@@ -118,4 +121,26 @@ func (f *file) stale() bool {
 	defer f.mu.Unlock()
 	info, err := os.Stat(f.path)
 	return err != nil || !os.SameFile(f.opened, info)
+}
+
+// Result codes of SQLite, https://sqlite.org/rescode.html; the lowest byte of an extended one.
+const (
+	busy         = 5
+	corrupt      = 11
+	notADatabase = 26
+)
+
+// remedy is what to do about an error of SQLite.
+func (f *file) remedy(err error) string {
+	failed, ok := errors.AsType[*driver.Error](err)
+	if !ok {
+		return ""
+	}
+	switch failed.Code() & 0xff {
+	case busy:
+		return "another process writes to " + f.path + " for long: try again, or look which one it is"
+	case corrupt, notADatabase:
+		return f.path + " is damaged: move it away, with -wal and -shm beside it, and put a backup there, or apply the limits again"
+	}
+	return ""
 }

@@ -78,7 +78,7 @@ func TestOnlyAChangeMakesTheFile(t *testing.T) {
 	s := open(dir)
 	defer s.Close()
 	_, err := s.Newest(t.Context())
-	if !errors.Is(err, history.ErrEmpty) || !strings.Contains(err.Error(), filepath.Join(dir, FileName)) {
+	if !errors.Is(err, history.ErrEmpty) || !strings.Contains(err.Error(), filepath.Join(dir, FileName)+": its directory is not there") {
 		t.Errorf("Newest = %v", err)
 	}
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
@@ -101,11 +101,30 @@ func TestAFileThatIsNoDatabase(t *testing.T) {
 	}
 	s := open(dir)
 	defer s.Close()
-	if _, err := s.Newest(t.Context()); err == nil || errors.Is(err, history.ErrEmpty) || !strings.Contains(err.Error(), "not a database") {
+	if _, err := s.Newest(t.Context()); err == nil || errors.Is(err, history.ErrEmpty) || !strings.Contains(err.Error(), "not a database (26): "+filepath.Join(dir, FileName)+" is damaged: move it away") {
 		t.Errorf("Newest = %v", err)
 	}
 	if _, err := s.Append(t.Context(), history.Change{Text: "limits: []", Author: "a"}); err == nil {
 		t.Error("a change of what is no database")
+	}
+}
+
+// The end of a file is lost, as on a full disk that a copy was made to.
+func TestADamagedFile(t *testing.T) {
+	dir := t.TempDir()
+	s := open(dir)
+	_, err := s.Append(t.Context(), history.Change{Text: "limits: []", Author: "a"})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, FileName)
+	if err := os.Truncate(path, 3*4096); err != nil {
+		t.Fatal(err)
+	}
+	s = open(dir)
+	defer s.Close()
+	if _, err := s.Newest(t.Context()); err == nil || !strings.Contains(err.Error(), path+" is damaged: move it away") {
+		t.Errorf("Newest = %v", err)
 	}
 }
 
