@@ -126,6 +126,7 @@ func (f *file) stale() bool {
 // Result codes of SQLite, https://sqlite.org/rescode.html; the lowest byte of an extended one.
 const (
 	busy         = 5
+	readOnly     = 8
 	corrupt      = 11
 	notADatabase = 26
 )
@@ -139,6 +140,8 @@ func (f *file) remedy(err error) string {
 	switch failed.Code() & 0xff {
 	case busy:
 		return "another process writes to " + f.path + " for long: try again, or look which one it is"
+	case readOnly:
+		return "reading writes, too, to files beside " + f.path + ": do it as the user of the daemon, who may write there"
 	case corrupt, notADatabase:
 		return f.path + " is damaged: move it away, with -wal and -shm beside it, and put a backup there, or apply the limits again"
 	}

@@ -3,6 +3,7 @@
 package sqlite
 
 import (
+	databasesql "database/sql"
 	"errors"
 	"io/fs"
 	"os"
@@ -125,6 +126,24 @@ func TestADamagedFile(t *testing.T) {
 	defer s.Close()
 	if _, err := s.Newest(t.Context()); err == nil || !strings.Contains(err.Error(), path+" is damaged: move it away") {
 		t.Errorf("Newest = %v", err)
+	}
+}
+
+// Another user than the daemon's may read the file and not write beside it, which is not enough.
+func TestAFileOfAnotherUser(t *testing.T) {
+	dir := t.TempDir()
+	s := open(dir)
+	if _, err := s.Append(t.Context(), history.Change{Text: "limits: []", Author: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	f := &file{path: filepath.Join(dir, FileName)}
+	db, err := databasesql.Open("sqlite", "file:"+f.path+"?mode=ro")
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "DELETE FROM headgate_limits"); err == nil || !strings.Contains(f.remedy(err), "do it as the user of the daemon") {
+		t.Errorf("%v: %s", err, f.remedy(err))
 	}
 }
 

@@ -130,7 +130,7 @@ func parseMembers(path string, text []byte) (hosts []ringpop.Host, err error) {
 			continue
 		}
 		if err := ringpop.CheckAddress("address", line); err != nil {
-			return nil, fmt.Errorf("members: %s:%d: %.200s, one in a line", path, n, err)
+			return nil, fmt.Errorf("members: %s:%d: %.200s, one in a line", path, n, err.Error())
 		}
 		hosts = append(hosts, ringpop.Host{Address: line})
 	}
