@@ -292,6 +292,24 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 }
 
+// A field of HTTP/2 headers may be one byte on the wire and 40 in memory, so headers are bounded apart
+// from messages: 100 connections with 280 kB of them would take gigabytes.
+func TestHeadersAreBounded(t *testing.T) {
+	s, _ := serve(t, "127.0.0.1:0", echo, rpcyarpc.ServerOptions{})
+	c := newClient(t, rpcyarpc.ClientOptions{})
+	d, err := c.Peer(s.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for size, good := range map[int]bool{8 << 10: true, 20 << 10: false} {
+		ctx, cancel := context.WithTimeout(rpc.WithHeaders(t.Context(), map[string]string{"trace": strings.Repeat("x", size)}), patience)
+		if _, err := d.Update(ctx, "me", word(t, "x")); (err == nil) != good {
+			t.Errorf("headers of %d bytes: %v", size, err)
+		}
+		cancel()
+	}
+}
+
 func TestAClosedClientRefuses(t *testing.T) {
 	s, l := serve(t, "127.0.0.1:0", echo, rpcyarpc.ServerOptions{})
 	c, err := rpcyarpc.NewClient(rpcyarpc.ClientOptions{})

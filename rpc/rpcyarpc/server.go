@@ -28,6 +28,10 @@ import (
 // the connections that are left.
 const drain = 300 * time.Millisecond
 
+// maxHeaders bounds the headers of one call, in bytes. Decoded, they take up to 40 times what they
+// take on the wire, where conns bounds them.
+const maxHeaders = 16 << 10
+
 // ServerOptions is the setup of a Server. With the zero value, connections are plain text,
 // and the host is the one that the message names. A negative number is as 0, which is the default.
 type ServerOptions struct {
@@ -78,7 +82,7 @@ func NewServer(listener net.Listener, decider rpc.Decider, o ServerOptions) *Ser
 	if o.TLS != nil {
 		creds = credentials.NewTLS(o.TLS)
 	}
-	t := grpc.NewTransport(grpc.ServerMaxRecvMsgSize(limit), grpc.ServerMaxSendMsgSize(limit))
+	t := grpc.NewTransport(grpc.ServerMaxRecvMsgSize(limit), grpc.ServerMaxSendMsgSize(limit), grpc.ServerMaxHeaderListSize(maxHeaders))
 	s := &Server{
 		listener: tracking,
 		stopped:  make(chan struct{}),
