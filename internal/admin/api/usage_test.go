@@ -87,8 +87,8 @@ func TestADryRunSaysWhatWouldHaveBeenRejected(t *testing.T) {
 	}
 	s.must(t, 400, "at most an hour", "GET", "/v1/usage?key=orders:a&since=2h", "")
 	s.must(t, 200, `"times":[]`, "GET", "/v1/usage?key=orders:a&since=1s", "")
-	s.must(t, 200, `{"key":"orders:a","peak":60,"limit":"100/s","now":"90/s"}`, "GET", "/v1/limits/suggest?like=orders", "")
-	s.must(t, 200, `"now":"120/s"`, "GET", "/v1/limits/suggest?n=1&margin=2", "")
+	s.must(t, 200, `{"key":"orders:a","peak":60,"limit":"100/s","suggested":"90/s"}`, "GET", "/v1/limits/suggest?like=orders", "")
+	s.must(t, 200, `"suggested":"120/s"`, "GET", "/v1/limits/suggest?n=1&margin=2", "")
 	for _, margin := range []string{"0", "NaN", "Inf", "1e9", "x"} {
 		s.must(t, 400, "1 to 100", "GET", "/v1/limits/suggest?margin="+url.QueryEscape(margin), "")
 	}

@@ -60,7 +60,7 @@ func printSuggestions(out io.Writer, all []lasthour.Suggestion) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tPEAK\tLIMIT\tSUGGESTED")
 	for _, s := range all {
-		fmt.Fprintf(w, "%s\t%.4g/s\t%s\t%s\n", printable.Text(s.Key), s.Peak, s.Limit, s.Now)
+		fmt.Fprintf(w, "%s\t%.4g/s\t%s\t%s\n", printable.Text(s.Key), s.Peak, s.Limit, s.Suggested)
 	}
 	if err := w.Flush(); err != nil {
 		return err

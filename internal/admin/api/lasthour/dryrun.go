@@ -122,7 +122,9 @@ type Suggestion struct {
 	Key   string  `json:"key"`
 	Peak  float64 `json:"peak"`  // in tokens per second, over all members
 	Limit string  `json:"limit"` // now; empty without one
-	Now   string  `json:"now"`   // what is suggested; empty if Peak is 0
+
+	// Suggested is the limit with room above the peak; empty if Peak is 0.
+	Suggested string `json:"suggested"`
 
 	// Costly are tokens of events that cost more than any may, as by the rule's burst. Peak has
 	// none of them: no limit lets them through.
@@ -162,7 +164,7 @@ func (a *Answers) suggest(w http.ResponseWriter, r *http.Request, who *callers.C
 		s := Suggestion{Key: limits.Shown(t.Key)}
 		s.Peak, s.Costly = recent.Peak(recent.Sum(points...))
 		if s.Peak > 0 {
-			s.Now = strconv.FormatFloat(round(margin*s.Peak), 'f', -1, 64) + "/s"
+			s.Suggested = strconv.FormatFloat(round(margin*s.Peak), 'f', -1, 64) + "/s"
 		}
 		if rule, ok := limits.Match(t.Key); ok {
 			s.Limit = rule.Amount()
