@@ -63,14 +63,14 @@ func callTimeout() time.Duration { return lasting(time.Minute, time.Second) }
 // nil config is plain text.
 func newPrograms(t *testing.T, edges, keys []string, perSecond int, config *tls.Config) *programs {
 	t.Helper()
-	creds := insecure.NewCredentials()
-	if config != nil {
-		creds = credentials.NewTLS(config)
+	creds, patience := insecure.NewCredentials(), time.Second
+	if config != nil { // a handshake takes long on a busy machine
+		creds, patience = credentials.NewTLS(config), 10*time.Second
 	}
 	p := &programs{keys: keys, edges: edges}
 	for _, e := range edges {
 		conn, err := grpc.NewClient(e, grpc.WithTransportCredentials(creds), grpc.WithNoProxy(),
-			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, MaxDelay: 500 * time.Millisecond}, MinConnectTimeout: time.Second}))
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.5, MaxDelay: 500 * time.Millisecond}, MinConnectTimeout: patience}))
 		if err != nil {
 			t.Fatal(err)
 		}
