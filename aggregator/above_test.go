@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc/claims"
@@ -290,6 +291,31 @@ func TestAClusterAsksEarlyWhenItsDemandChanges(t *testing.T) {
 		if asked != nil && asked.Rows[0].Bands[0].Wants != tt.wants {
 			t.Errorf("it asks %+v", asked.Rows[0])
 		}
+	}
+}
+
+// Little demand that falls is no reason to ask the cluster above early, and that hosts ask this owner often
+// is none to ask it more often than every MinRefresh.
+func TestAClusterAsksNoMoreOftenThanItHelps(t *testing.T) {
+	a := below(t, dynamicconfig.Rule{Algorithm: "auto"})
+	report := func(now time.Duration, rejected int64) { step(t, a, now, "h", reportOf("auto", 0, rejected, s, "k")) }
+	report(0, 9) // of 1,000
+	report(s, 9)
+	answered(t, a, s, lease(20))
+	report(4*s, 0)
+	if asked := a.Parent().Ask(4*s, "region"); asked != nil {
+		t.Errorf("it asks early: %+v", asked.Rows)
+	}
+	report(5*s, 50)
+	if asked := a.Parent().Ask(5*s, "region"); asked == nil {
+		t.Error("it does not ask for more at once")
+	}
+
+	a = below(t, dynamicconfig.Rule{Algorithm: "fair-share"})
+	claimed(t, a, 0, wants("h", 0, 5))
+	answered(t, a, 0, claims.Lease{Amount: 10, Lasts: s, Refresh: parent.MinRefresh})
+	if l := claimed(t, a, 0, wants("h", 5, 5)); l.Refresh != parent.MinRefresh {
+		t.Errorf("its hosts are to ask after %v", l.Refresh)
 	}
 }
 

@@ -56,7 +56,8 @@ func TestRareAndCostlyEventsPassBelowAParent(t *testing.T) {
 }
 
 // The hosts of a cluster below a parent use a pool no more. The claims for it fall to nothing, and not
-// for ever to a part of the one before.
+// for ever to a part of the one before: by a quarter at a time, and where hosts report what they want, at
+// once to a hundredth of the limit.
 func TestAPoolThatNoHostUsesIsClaimedForNoMore(t *testing.T) {
 	for _, name := range []string{algorithm.NameAuto, algorithm.NameElastic} {
 		a := below(t, dynamicconfig.Rule{Algorithm: name})
@@ -73,6 +74,9 @@ func TestAPoolThatNoHostUsesIsClaimedForNoMore(t *testing.T) {
 				last = 0
 				for _, b := range c.Bands {
 					last += b.Wants
+				}
+				if want := map[string]float64{algorithm.NameAuto: 30, algorithm.NameElastic: 10}[name]; now == 25*s && !near(last, want) {
+					t.Errorf("%s: at first, it claims %v, want %v", name, last, want)
 				}
 			}
 			a.GC(now)
