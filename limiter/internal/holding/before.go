@@ -77,14 +77,18 @@ func (b *before) notLent(level stage.Level) float64 {
 }
 
 // carriedLevel is the level of b's carryover once it has paid for what b allowed since; its
-// tokens are infinite if there is no carryover. What b allowed makes no debt.
+// tokens are infinite if there is no carryover. What b allowed makes no debt that b does not have.
 func (b *before) carriedLevel() stage.Level {
 	c := b.carried()
 	if c == nil || math.IsInf(c.tokens, 1) {
 		return stage.Level{Limit: rate.Inf, Tokens: math.Inf(1)}
 	}
 	filled := min(c.tokensAt(b.now), c.burst)
-	tokens := max(filled-float64(b.usedSince(0)), min(filled, 0))
+	deepest := min(filled, 0)
+	if r := b.answering(); r != nil {
+		deepest = min(deepest, r.Tokens(b.now))
+	}
+	tokens := max(filled-float64(b.usedSince(0)), deepest)
 	if b.answering() == nil && c.issuer != nil {
 		tokens = b.withRefunds(filled)
 	}

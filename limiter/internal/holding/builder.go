@@ -23,7 +23,7 @@ func (b *Builder) Begin(now stage.Instant, key string, old *Holding, plan *Plan,
 	carried := c.old.carryOver(plan != nil) // before fill changes the level
 	if c.held = carried.slots; plan != nil {
 		c.Next.plan = plan
-		c.fill()
+		c.fill(&carried)
 		if plan.Rule.Bypassed() && c.Next.Stage != nil {
 			c.Next.Stage = Bypassed{c.Next.Stage}
 		}

@@ -117,13 +117,13 @@ func (b *before) stillCarried(c carryover, next *Holding) *carryover {
 	case next.Slots != nil:
 		c.slots = nil
 	case next.pair[0] != nil:
-		c.follow(next.plan.Rule.Limit)
+		c.follow(next.plan.Rule)
 		c.chargedTo, c.alone = c.poolAfter(b.plan, next.plan)
 		// A remote bucket has been charged with what was used. A bucket on this host shows
 		// it until the grant changes, but does not show that a remote bucket has been charged.
 		shows := c.chargedTo == "" && (next.answering() == nil || !next.answering().Granted())
 		if level := next.Stage.Level(b.now); c.missing() == 0 || level.Remote || shows && level.Missing() >= c.missing() {
-			c.tokens = math.Inf(1)
+			c.tokens, c.chargedTo = math.Inf(1), ""
 		}
 		if next.answering() != nil {
 			c.issuer = nil
@@ -153,10 +153,15 @@ func (c *carryover) missing() int64 {
 	return stage.Level{Limit: c.limit, Burst: c.burst, Tokens: c.tokens}.Missing()
 }
 
-// follow has c fill in proportion to the limit of another rule.
-func (c *carryover) follow(limit rate.Limit) {
-	if c.ruleLimit > 0 && limit > 0 {
-		c.limit, c.ruleLimit = c.limit*limit/c.ruleLimit, limit
+// follow has c fill and hold in proportion to the limit and the burst of another rule, which a debt follows, too.
+func (c *carryover) follow(rule *dynamicconfig.Rule) {
+	c.tokens = share.FollowDebt(c.ruleLimit, rule, c.tokens)
+	if c.ruleLimit > 0 && rule.Limit > 0 {
+		c.limit, c.ruleLimit = c.limit*rule.Limit/c.ruleLimit, rule.Limit
+	}
+	if c.ruleBurst > 0 && rule.Burst > 0 && !math.IsInf(c.tokens, 1) {
+		c.burst, c.ruleBurst = c.burst*rule.Burst/c.ruleBurst, rule.Burst
+		c.tokens = min(c.tokens, c.burst)
 	}
 }
 

@@ -50,9 +50,9 @@ func (c *Change) End() {
 }
 
 // fill gives Next the parts that its rule wants, and the Stage or Slots that decide by them. What
-// answers from now on has no more tokens than what answered before.
-func (c *Change) fill() {
-	old, next, now, tokens := &c.old, &c.Next, c.old.now, math.Inf(1)
+// answers from now on has no more tokens than what answered before, or than are carried over.
+func (c *Change) fill(carried *carryover) {
+	old, next, now := &c.old, &c.Next, c.old.now
 	rule, charges := next.plan.Rule, old.chargesFor(next.plan)
 	stay := old.Subjects()
 	for _, s := range stay {
@@ -62,10 +62,9 @@ func (c *Change) fill() {
 		stay = nil // tokens and slots have nothing in common
 	}
 	local := c.builder.Links[next.plan.answering()] == nil
+	tokens := share.FollowDebt(carried.ruleLimit, rule, carried.tokensFor(local, now, old.hosts))
 	if len(stay) > 0 && old.Stage != nil {
 		tokens = share.FollowDebt(old.plan.Rule.Limit, rule, old.tokensFor(local))
-	} else if c := old.carried(); c != nil {
-		tokens = share.FollowDebt(c.ruleLimit, rule, c.tokensFor(local, now, old.hosts))
 	}
 	var goesOn *report.Subject // under the algorithm that answers, if none of stay is under that
 	switch {

@@ -43,16 +43,18 @@ func (b *before) chargesFor(next *Plan) charges {
 	case c.chargedTo == "":
 		return charges{used: max(used, lacking(level.Missing(), c.ruleBurst, rule, b.hosts))}
 	}
-	uncharged, all := c.uncharged+b.usedSince(b.refundedRemotely()), level // all is as that bucket has been charged, for all hosts
+	refunded, all := b.refundedRemotely(), level // all is as that bucket has been charged, for all hosts
 	if b.answering() != nil {
-		all.Tokens = min(c.tokensAt(b.now), c.burst) - float64(b.usedSince(0)) // level has no debt
+		all.Tokens = min(c.tokensAt(b.now), c.burst) + float64(refunded) // level has paid for what it does not know
 	}
-	all.Tokens += float64(uncharged)
+	all.Tokens += float64(c.uncharged)
+	uncharged := c.uncharged + b.usedSince(refunded)
 	uncharged = min(uncharged, level.Missing())
 	even := evenPart(all, b.hosts)
-	used = max(used, lacking(even, c.ruleBurst, rule, b.hosts)+uncharged)
+	used = max(used, lacking(even+uncharged, c.ruleBurst, rule, b.hosts))
 	chargedTo, _ := c.poolAfter(b.plan, next)
-	return charges{used, chargedTo, max(recent-even, uncharged)}
+	noRoom := max(int64((c.ruleBurst-rule.Burst)/float64(b.hosts))-even, 0) // of what that bucket has, under a smaller burst
+	return charges{used, chargedTo, max(max(recent-even, uncharged)-noRoom, 0)}
 }
 
 // lacking is what a full bucket under rule is charged with if one of hosts used so many tokens of a whole

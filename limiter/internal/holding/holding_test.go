@@ -37,6 +37,7 @@ func newHolder(hosts int) *holder {
 			Log: slog.New(slog.DiscardHandler), Background: func(f func()) { f() },
 			Failures: tally.NoopScope.Counter(""), Skipped: tally.NoopScope.Counter(""),
 			FallbackChanged: func(stage.Instant, *share.Base, bool) {},
+			RateRule:        func(string) *dynamicconfig.Rule { return nil },
 		}),
 	}
 	return h

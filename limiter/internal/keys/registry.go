@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/budget"
 	"github.com/headgate/headgate/limiter/internal/holding"
 	"github.com/headgate/headgate/limiter/internal/keytable"
@@ -60,6 +61,14 @@ func (r *registry) Live(name string) *Key { return r.table.Get(name) }
 
 // Counted is how many keys the rule of name has, live and idle.
 func (r *registry) Counted(name string) int64 { return r.settings.Load().rules.match(name).keys.Load() }
+
+// rateRule is the rule that limits the rate of a key now; nil if none does.
+func (r *registry) rateRule(key string) *dynamicconfig.Rule {
+	if rule, ok := r.settings.Load().rules.snapshot.Match(key); ok && !rule.InFlight {
+		return rule
+	}
+	return nil
+}
 
 // watched reports whether there is a listener, or a trace of the key.
 func (r *registry) watched(key string) bool { return r.Listener != nil || r.traces.Has(key) }

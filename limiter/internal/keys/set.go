@@ -53,7 +53,7 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
 	s.metrics = usage.New(c.Scope)
 	s.hub = remote.NewHub(remote.HubConfig{
 		Log: c.Log, Background: c.Background, Charges: c.Charges,
-		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, FallbackChanged: s.fallbackChanged,
+		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, FallbackChanged: s.fallbackChanged, RateRule: s.rateRule,
 	})
 	s.table = keytable.New[Key]()
 	s.compared = make(compared)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -21,6 +22,7 @@ func newHub() *Hub {
 		Log:        slog.New(slog.DiscardHandler),
 		Background: func(f func()) { f() },
 		Failures:   tally.NoopScope.Counter(""), FallbackChanged: func(stage.Instant, *share.Base, bool) {},
+		RateRule: func(string) *dynamicconfig.Rule { return nil },
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -36,6 +37,7 @@ func newSlowHub() *Hub {
 	return NewHub(HubConfig{
 		Log: slog.New(slog.DiscardHandler), Charges: map[string]stage.Charges{"exact": slow{new(store)}},
 		Failures: tally.NoopScope.Counter(""), Skipped: tally.NoopScope.Counter(""), FallbackChanged: func(stage.Instant, *share.Base, bool) {},
+		RateRule: func(string) *dynamicconfig.Rule { return nil },
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/background"
 	"github.com/headgate/headgate/limiter/internal/backlog"
 	"github.com/headgate/headgate/limiter/internal/budget"
@@ -46,6 +47,9 @@ type HubConfig struct {
 
 	Failures tally.Counter // calls that brought no answer
 	Skipped  tally.Counter // calls that were not made because too many were under way
+
+	// RateRule is the rule that limits the rate of key now; nil if none does.
+	RateRule func(key string) *dynamicconfig.Rule
 
 	// FallbackChanged is called when a key enters or leaves its fallback.
 	FallbackChanged func(now stage.Instant, part *share.Base, entered bool)
@@ -110,6 +114,9 @@ func (h *Hub) leftKey(s *Stage) { h.backlog.Left(s) }
 
 // unsentBefore implements services.
 func (h *Hub) unsentBefore(s *Stage) *Stage { return h.backlog.Before(s) }
+
+// rateRule implements services.
+func (h *Hub) rateRule(key string) *dynamicconfig.Rule { return h.config.RateRule(key) }
 
 // remoteFailed implements services. It logs at most one warning of a kind per second of the clock:
 // calls that fail together may have begun at any time.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -46,6 +47,9 @@ type services interface {
 	// unsentBefore is the Stage that has left the key of s and has unsent charges for the same
 	// bucket; nil if there is none.
 	unsentBefore(s *Stage) *Stage
+
+	// rateRule is the rule that limits the rate of key now; nil if none does.
+	rateRule(key string) *dynamicconfig.Rule
 
 	// mayWait reports whether an ask may wait for what runs in the background.
 	mayWait() bool

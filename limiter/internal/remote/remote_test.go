@@ -23,6 +23,8 @@ type host struct {
 	failed, first, answers, panicks int
 }
 
+func (*host) rateRule(string) *dynamicconfig.Rule { return nil }
+
 func (h *host) Background(f func()) bool {
 	if !h.full {
 		f()

@@ -100,8 +100,15 @@ func (s *sender) askAfter(ctx context.Context, op stage.Operation) (o stage.Outc
 // begin reports whether there is something to send, and lets the caller send it until end.
 func (s *sender) begin() bool { return !s.outbox.Empty() && s.outbox.Begin() }
 
-// next is the Operation to send; nil if there is none.
-func (s *sender) next() *stage.Operation { return s.outbox.Next(s.Key(), s.Terms().Rule) }
+// next is the Operation to send; nil if there is none. Once s has left its key, it has the rule that the
+// key has now: a remote bucket follows the rule that an Operation has.
+func (s *sender) next() *stage.Operation {
+	rule := s.Terms().Rule
+	if s.is(gone) {
+		rule = cmp.Or(s.host.rateRule(s.Key()), rule)
+	}
+	return s.outbox.Next(s.Key(), rule)
+}
 
 // record notes how the Operation ended. The error is why it is to be sent again later.
 func (s *sender) record(now stage.Instant, err error) (failed error) {
