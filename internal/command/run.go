@@ -36,14 +36,14 @@ func Root(root *cobra.Command, all ...*cobra.Command) *cobra.Command {
 	return root
 }
 
-// sayWhatIsTaken has the commands below cmd say which arguments they take when they get
-// others.
+// sayWhatIsTaken has the commands below cmd say which arguments and flags they take when they
+// get others.
 func sayWhatIsTaken(cmd *cobra.Command) {
 	for _, c := range cmd.Commands() {
 		if check := c.Args; check != nil && !c.HasSubCommands() {
 			c.Args = func(c *cobra.Command, args []string) error {
 				if check(c, args) == nil {
-					return nil
+					return missing(c)
 				}
 				return wrongArguments(c, args)
 			}
@@ -63,6 +63,17 @@ func wrongArguments(c *cobra.Command, args []string) error {
 		takes = "no arguments"
 	}
 	return fmt.Errorf("%s takes %s, and %s; `%s --help` has examples", c.CommandPath(), takes, given, c.CommandPath())
+}
+
+// missing says which flag is not there that c needs.
+func missing(c *cobra.Command) (err error) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if err == nil && f.Annotations[cobra.BashCompOneRequiredFlag] != nil && !f.Changed {
+			value, usage := pflag.UnquoteUsage(f)
+			err = fmt.Errorf("%s needs --%s %s: %s; `%s --help` has examples", c.CommandPath(), f.Name, strings.ToUpper(value), usage, c.CommandPath())
+		}
+	})
+	return err
 }
 
 // NoSuch refuses all arguments of a command that only has commands below it, and
@@ -163,7 +174,7 @@ func hint(cmd *cobra.Command, err error) error {
 			takes = argument
 		case like != "":
 			return fmt.Errorf("%w; did you mean --%s? %s", err, like, help)
-		case strings.Contains(takes, "--"):
+		case strings.Contains(takes, "--") || has(cmd.Root(), name): // it is meant as a flag
 			takes = ""
 		}
 		if takes != "" {
@@ -176,6 +187,11 @@ func hint(cmd *cobra.Command, err error) error {
 		}
 	}
 	return fmt.Errorf("%w; %s", err, help)
+}
+
+// has reports whether cmd, or a command below it, has a flag of that name.
+func has(cmd *cobra.Command, name string) bool {
+	return cmd.Flags().Lookup(name) != nil || slices.ContainsFunc(cmd.Commands(), func(c *cobra.Command) bool { return has(c, name) })
 }
 
 // Wanted says what to write for a flag that cannot have the value which was written; empty

@@ -5,6 +5,7 @@ package command
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -53,6 +54,30 @@ func TestAFlagThatIsNoneMayBeAnArgument(t *testing.T) {
 		root.SetArgs([]string{"back", "--to", "7"})
 		if err := root.Execute(); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", use, err, want)
+		}
+	}
+	other := &cobra.Command{Use: "other", RunE: func(*cobra.Command, []string) error { return nil }}
+	other.Flags().String("db", "", "")
+	root := Root(&cobra.Command{Use: "program"}, other, &cobra.Command{Use: "reset KEY", RunE: func(*cobra.Command, []string) error { return nil }})
+	root.SetArgs([]string{"reset", "--db", "x", "key"})
+	if err := root.Execute(); err == nil || err.Error() != "unknown flag: --db; `program reset --help` lists the flags" {
+		t.Errorf("a flag of another command: %v", err)
+	}
+}
+
+func TestAFlagThatIsNeededIsMissing(t *testing.T) {
+	for _, args := range []string{"make", "make --force"} {
+		c := &cobra.Command{Use: "make", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error { return nil }}
+		c.Flags().Bool("force", false, "")
+		c.Flags().String("to", "", "write into this `folder`")
+		if err := c.MarkFlagRequired("to"); err != nil {
+			t.Fatal(err)
+		}
+		root := Root(&cobra.Command{Use: "program"}, c)
+		root.SetArgs(strings.Fields(args))
+		const want = "program make needs --to FOLDER: write into this folder; `program make --help` has examples"
+		if err := root.Execute(); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", args, err, want)
 		}
 	}
 }
