@@ -363,7 +363,9 @@ func Decisions(group *limiter.Group, limits *dynamicconfig.Snapshot, key string)
 	}
 	rule, _ := limits.Match(key)
 	by := bucketOf(new(limiter.ShareStatus))
-	if status, live := group.Inspect(rule.BucketKey(key)); live && len(status.Shares) > 0 {
+	if rule == nil {
+		by = "`unmatched: allow`, as no rule matches the key"
+	} else if status, live := group.Inspect(rule.BucketKey(key)); live && len(status.Shares) > 0 {
 		by = bucketOf(status.Answering())
 	}
 	all := make([]Decision, len(traced))

@@ -145,6 +145,20 @@ func TestASoftDecisionIsExplainedAfterTheRuleIsEnforcedInFull(t *testing.T) {
 	}
 }
 
+func TestADecisionWithoutARuleIsExplained(t *testing.T) {
+	s, err := dynamicconfig.Parse("limits", []byte(`{limits: [{key: other, limit: 1/s}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := limiter.NewGroup(s, 1)
+	g.Trace("k", true)
+	g.For("k").Allow()
+	const want = "allowed by `unmatched: allow`, as no rule matches the key"
+	if decisions, _ := Decisions(g, s, "k"); len(decisions) != 1 || decisions[0].Because != want {
+		t.Errorf("%+v, want %s", decisions, want)
+	}
+}
+
 // A key that nobody used lately keeps its place, so max_keys does not refuse it.
 func TestAKeyThatKeepsItsPlaceIsNotRefused(t *testing.T) {
 	s, err := dynamicconfig.Parse("limits", []byte(`limits: [{key: "k*", limit: 10/s, algorithm: even, max_keys: 1}]`))
