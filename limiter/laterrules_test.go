@@ -188,3 +188,48 @@ func TestADebtThatALowerLimitMadeLessStaysLess(t *testing.T) {
 		l.has(-20)
 	})
 }
+
+// A rule that lets all slots pass says nothing of how fast a bucket fills.
+func TestARuleOfSlotsThatLimitsNothingLeavesWhatAKeyLacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(stage.Now().Sub(0).Abs())
+		ofRate := traceLimits(t, "limits: [{key: k, limit: 1/s, burst: 20, algorithm: even}]")
+		g := limiter.NewGroup(ofRate, 1)
+		k := g.For("k")
+		k.AllowN(time.Now(), 20)
+		g.Configure(traceLimits(t, "limits: [{key: k, limit: 1000 in-flight, migrate: {from: even, to: fair-share, mode: disabled}}]"))
+		time.Sleep(time.Second)
+		if g.Configure(ofRate); k.Tokens() > 1.01 {
+			t.Errorf("%v tokens, want 1", k.Tokens())
+		}
+	})
+}
+
+// A caller that waits for slots of a shared rule looks for other slots as soon as its key decides by others.
+func TestAWaiterForSharedSlotsFollowsItsKey(t *testing.T) {
+	const shared = "{key: 'k:*', limit: 1 in-flight, algorithm: even, shared: true}"
+	for name, next := range map[string]string{
+		"not shared any more":   "{key: 'k:*', limit: 1 in-flight, algorithm: even}",
+		"a rule of its own":     shared + ", {key: 'k:a', limit: 1 in-flight, algorithm: even}",
+		"another shared rule":   "{key: 'k:a*', limit: 1 in-flight, algorithm: even, shared: true}, " + shared,
+		"a rate":                shared + ", {key: 'k:a', limit: 1/s, algorithm: even}",
+		"no rule":               "{key: 'k:b', limit: 1 in-flight, algorithm: even}",
+		"a rate that is shared": "{key: 'k:*', limit: 1/s, algorithm: even, shared: true}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := limiter.NewGroup(traceLimits(t, "limits: ["+shared+"]"), 1)
+				g.For("k:b").TryAcquire(1)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var ended error
+				go func() { _, ended = g.For("k:a").Acquire(ctx, 1); cancel() }()
+				synctest.Wait()
+				g.Configure(traceLimits(t, "limits: ["+next+"]"))
+				if <-ctx.Done(); ended != nil {
+					t.Error(ended)
+				}
+			})
+		})
+	}
+}

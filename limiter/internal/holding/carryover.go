@@ -114,7 +114,7 @@ func (b *before) stillCarried(c carryover, next *Holding) *carryover {
 		}
 	}
 	switch {
-	case next.Slots != nil:
+	case next.Has() && next.plan.Rule.InFlight:
 		c.slots = nil
 	case next.pair[0] != nil:
 		c.follow(next.plan.Rule)

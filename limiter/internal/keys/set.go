@@ -96,8 +96,12 @@ func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
 	s.reporter.Reconfigured()
 	s.forgetIdleLocked(now, math.MaxInt64)
 	live := s.live[:0]
+	left := make(map[string]bool) // shared keys through which some keys do not decide any more
 	for _, k := range s.live {
 		st := k.state.Load()
+		if st.rule.shared && !set.rules.match(k.name).isCommon(st.rule.key()) {
+			left[st.rule.key()] = true
+		}
 		// A key may have been admitted under the new rules.
 		if st.rule.of == set.rules || s.rebuildLocked(now, k, st, set) {
 			live = append(live, k)
@@ -105,6 +109,11 @@ func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
 	}
 	clear(s.live[len(live):])
 	s.live = live
+	for name := range left { // callers of these keys may wait for slots of the shared one
+		if st := s.state(name); st.live() && st.AnsweringSlots() != nil {
+			st.AnsweringSlots().Dismiss()
+		}
+	}
 	s.compared.keep(snapshot.Rules())
 }
 
@@ -131,26 +140,19 @@ func (s *Set) Introduce(now stage.Instant) {
 	s.eachLocked(func(p *report.Subject) { s.reporter.Introduce(now, p) })
 }
 
-// maxDemand bounds what is stated, so that sums stay finite.
-const maxDemand = 1 << 53
-
 func (s *Set) setDemand(now stage.Instant, k *Key, wants float64) {
-	if !(wants >= 0) {
+	if wants = min(wants, 1<<53); !(wants >= 0) { // so that sums stay finite
 		wants = share.Measured
 	}
 	k.Current(now) // a key that comes to life may log that
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
-	wants = min(wants, maxDemand)
 	k.Current(now).State(now, wants)
 	p := s.table.Lock(k.name)
 	defer p.Unlock()
-	live := p.Get()
-	if live == nil {
-		return
-	}
-	if own := live.state.Load(); !own.Has() { // it may have parts later, and the demand then
+	if live := p.Get(); live != nil && !live.state.Load().Has() { // it may have parts later, and the demand then
+		own := live.state.Load()
 		next := own.copied(own.used)
 		next.Holding = own.Stated(wants)
 		live.state.Store(next)
@@ -241,12 +243,10 @@ func (s *Set) Trace(name string, on bool) bool {
 	}
 	s.table.Barrier() // what is admitted from now on is plain or not as traces say
 	s.mergeLocked()
-	if k := s.table.Get(name); k != nil {
-		if st := k.state.Load(); st.live() && st.Has() {
-			next := st.copied(st.used)
-			next.setPlain(s.watched(name))
-			k.state.Store(next)
-		}
+	if st := s.state(name); st.live() && st.Has() {
+		next := st.copied(st.used)
+		next.setPlain(s.watched(name))
+		s.table.Get(name).state.Store(next)
 	}
 	return true
 }
