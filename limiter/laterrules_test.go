@@ -132,6 +132,31 @@ func TestABucketThatIsAskedAgainWithASmallerBurstLacksNoMoreThanOneThatStays(t *
 	}
 }
 
+// A remote bucket that is not asked does not learn of a smaller burst. When it is asked again, under whichever burst, it
+// is charged once with what the host used, and with what the smaller burst had no room for.
+func TestABucketThatIsAskedAgainAfterASmallerBurstIsChargedOnce(t *testing.T) {
+	for _, used := range []int{0, 2, 9, 10, 12} {
+		for _, bursts := range [][]float64{{10, 20, 20}, {10, 20, 10}, {20, 10, 20}, {10, 10}, {10, 20}, {10, 50}} {
+			under(t, 0.0001, 20, "redis", func(l *following) {
+				l.key.AllowN(time.Now(), used)
+				left := 20 - float64(used)
+				for i, burst := range bursts {
+					left = min(left, burst)
+					if i == len(bursts)-1 {
+						l.change(0.0001, burst, "redis")
+						break
+					}
+					if l.change(0.0001, burst, "even"); burst == 10 {
+						l.key.Charge(3)
+						left -= 3
+					}
+				}
+				l.has(left)
+			})
+		}
+	}
+}
+
 // What the host knows of a remote bucket is not forgotten while the key is in debt.
 func TestABucketThatIsAskedAgainIsChargedOnceThoughTheKeyIsInDebt(t *testing.T) {
 	under(t, 0.001, 20, "redis", func(l *following) {

@@ -31,15 +31,21 @@ type carryover struct {
 
 	issuer *report.Subject // the part that answered last, while none answers; else nil
 
-	// If chargedTo is not empty, it is the algorithm of a remote bucket that has been charged with what is
-	// missing, except with uncharged. measured says that this bucket was only measured, or lent: the tokens were on this host.
-	// alone says that the owner of the key has no other pool than that.
-	chargedTo       string
-	measured, alone bool
-	uncharged       int64
+	charged // which remote bucket knows what is missing
 
 	slots *share.Slots // retired; nil if there were none
 	wants [2]float64   // events/s, and slots, that the service stated; or Measured
+}
+
+// charged is which remote bucket has been charged with what a carryover lacks. The zero charged is none.
+type charged struct {
+	// chargedTo is the algorithm of that bucket, which has been charged with all but uncharged; empty if there is
+	// none. measured says that the bucket was only measured, or lent: the tokens were on this host. alone says that the
+	// owner of the key has no other pool than that. roomier says that the bucket may have more than the carryover's
+	// burst: it was not asked since the rule's burst changed.
+	chargedTo                string
+	measured, alone, roomier bool
+	uncharged                int64
 }
 
 // noCarryover is the carryover of a key that had no rule before.
@@ -55,8 +61,8 @@ func (b *before) carryOver(parts bool) carryover {
 	}
 	c.slots = b.heldSlots()
 	if !math.IsInf(c.tokens, 1) {
+		c.uncharged = c.unchargedAt(b.now, b.hosts) + b.usedSince(b.refundedRemotely())
 		c.tokens, c.at = b.carriedLevel().Tokens, b.now
-		c.uncharged += b.usedSince(b.refundedRemotely())
 	}
 	if c.issuer = b.issuer(); c.issuer != nil {
 		c.count(c.issuer)
@@ -84,7 +90,7 @@ func (b *before) carryOver(parts bool) carryover {
 	if level.Limit < rate.Inf && (more || level.Remote) {
 		c.tokens, c.burst, c.limit, c.at = level.Tokens, level.Burst, level.Limit, b.now
 		c.ruleLimit, c.ruleBurst = b.plan.Rule.Limit, b.plan.Rule.Burst
-		c.chargedTo, c.measured, c.alone, c.uncharged = "", false, false, 0
+		c.charged = charged{}
 		if level.Remote {
 			c.chargedTo = b.plan.answering()
 		}
@@ -117,13 +123,13 @@ func (b *before) stillCarried(c carryover, next *Holding) *carryover {
 	case next.Has() && next.plan.Rule.InFlight:
 		c.slots = nil
 	case next.pair[0] != nil:
-		c.follow(next.plan.Rule)
+		c.follow(next.plan.Rule, b.hosts)
 		c.chargedTo, c.alone = c.poolAfter(b.plan, next.plan)
 		// A remote bucket has been charged with what was used. A bucket on this host shows
 		// it until the grant changes, but does not show that a remote bucket has been charged.
 		shows := c.chargedTo == "" && (next.answering() == nil || !next.answering().Granted())
-		if level := next.Stage.Level(b.now); c.missing() == 0 || level.Remote || shows && level.Missing() >= c.missing() {
-			c.tokens, c.chargedTo = math.Inf(1), ""
+		if level := next.Stage.Level(b.now); c.missing() == 0 && !c.roomier || level.Remote || shows && level.Missing() >= c.missing() {
+			c.tokens, c.charged = math.Inf(1), charged{}
 		}
 		if next.answering() != nil {
 			c.issuer = nil
@@ -153,16 +159,30 @@ func (c *carryover) missing() int64 {
 	return stage.Level{Limit: c.limit, Burst: c.burst, Tokens: c.tokens}.Missing()
 }
 
-// follow has c fill and hold in proportion to the limit and the burst of another rule, which a debt follows, too.
-func (c *carryover) follow(rule *dynamicconfig.Rule) {
+// follow has c fill and hold in proportion to the limit and the burst of another rule, which a debt follows, too. A
+// remote bucket that is not asked keeps what a smaller burst has no room for.
+func (c *carryover) follow(rule *dynamicconfig.Rule, hosts int) {
 	c.tokens = share.FollowDebt(c.ruleLimit, rule, c.tokens)
 	if c.ruleLimit > 0 && rule.Limit > 0 {
 		c.limit, c.ruleLimit = c.limit*rule.Limit/c.ruleLimit, rule.Limit
 	}
 	if c.ruleBurst > 0 && rule.Burst > 0 && !math.IsInf(c.tokens, 1) {
 		c.burst, c.ruleBurst = c.burst*rule.Burst/c.ruleBurst, rule.Burst
-		c.tokens = min(c.tokens, c.burst)
+		c.roomier = c.chargedTo != "" && !pooled(c.chargedTo) // an owner follows its key's rule
+		c.uncharged, c.tokens = c.unchargedAt(c.at, hosts), min(c.tokens, c.burst)
 	}
+}
+
+// unchargedAt is uncharged at now, with what a roomier bucket has beyond burst: one of hosts' part of it.
+func (c *carryover) unchargedAt(now stage.Instant, hosts int) int64 {
+	over := max(c.tokensAt(now)-c.burst, 0)
+	switch {
+	case !c.roomier:
+		return c.uncharged
+	case !c.measured:
+		over /= float64(hosts)
+	}
+	return c.uncharged + int64(over)
 }
 
 // tokensAt is how many tokens there are at now.

@@ -47,14 +47,19 @@ func (b *before) chargesFor(next *Plan) charges {
 	if b.answering() != nil {
 		all.Tokens = min(c.tokensAt(b.now), c.burst) + float64(refunded) // level has paid for what it does not know
 	}
-	all.Tokens += float64(c.uncharged)
-	uncharged := c.uncharged + b.usedSince(refunded)
-	uncharged = min(uncharged, level.Missing())
-	even := evenPart(all, b.hosts)
-	used = max(used, lacking(even+uncharged, c.ruleBurst, rule, b.hosts))
+	uncharged := c.unchargedAt(b.now, b.hosts)
+	all.Tokens += float64(uncharged)
+	uncharged += b.usedSince(refunded)
+	even, over := evenPart(all, b.hosts), max(all.Tokens-all.Burst, 0) // over: what that bucket has beyond the carryover's burst
+	used = max(used, lacking(even+min(uncharged, level.Missing()), c.ruleBurst, rule, b.hosts))
 	chargedTo, _ := c.poolAfter(b.plan, next)
-	noRoom := max(int64((c.ruleBurst-rule.Burst)/float64(b.hosts))-even, 0) // of what that bucket has, under a smaller burst
-	return charges{used, chargedTo, max(max(recent-even, uncharged)-noRoom, 0)}
+	if all.Remote {
+		over /= float64(b.hosts)
+	}
+	noRoom := max(int64(over+(c.ruleBurst-rule.Burst)/float64(b.hosts))-even, 0) // of what that bucket has, under rule
+	recent -= even + max(noRoom-int64(math.Ceil(over-1e-6)), 0)
+	most := max(level.Missing(), lacking(level.Missing(), c.ruleBurst, rule, b.hosts))
+	return charges{used, chargedTo, max(recent, min(uncharged-noRoom, most), 0)}
 }
 
 // lacking is what a full bucket under rule is charged with if one of hosts used so many tokens of a whole

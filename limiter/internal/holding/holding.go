@@ -215,7 +215,7 @@ func (h *Holding) Stated(wants float64) Holding {
 // parts, whose remote buckets are to be filled too. Slots that are held stay held.
 func (h *Holding) Refill(now stage.Instant) (elsewhere []share.RatePart) {
 	if h.carried() != nil {
-		h.carried().tokens, h.carried().chargedTo, h.carried().uncharged = noCarryover.tokens, "", 0
+		h.carried().tokens, h.carried().charged = noCarryover.tokens, charged{}
 	}
 	if m := h.Migration(); m != nil && m.stages != nil {
 		m.stages.Reset()
