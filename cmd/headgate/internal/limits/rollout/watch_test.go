@@ -91,7 +91,10 @@ func TestAChangeIsTakenBackAlthoughTheDeciderIsAwayForAMoment(t *testing.T) {
 // makes no further step.
 func TestAChangeThatNobodyCouldWatchIsNoSuccess(t *testing.T) {
 	t.Parallel()
-	s := storeAt(t, func(w http.ResponseWriter, _ *http.Request) {
+	s := storeAt(t, func(w http.ResponseWriter, r *http.Request) {
+		if under := r.URL.Query().Get("under"); under != stored.Name() {
+			t.Errorf("it asks what is rejected under %q", under)
+		}
 		fails(w, http.StatusServiceUnavailable, "members do not answer")
 	})
 	w := Watch{above: "5%", part: 0.05, length: watchFrom + time.Second}
