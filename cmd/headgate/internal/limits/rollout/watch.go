@@ -84,6 +84,13 @@ func (w *Watch) Run(ctx context.Context, out io.Writer, s adminclient.Store, bef
 		if elapsed < watchFrom {
 			continue
 		}
+		if err := overtaken(ctx, s, before, stored); err != nil {
+			if w.above == "" {
+				fmt.Fprintln(out, err)
+				return nil
+			}
+			return err
+		}
 		d, err := rejected(ctx, s, before, stored, min(elapsed, recent.Hour))
 		if err != nil {
 			fmt.Fprintf(out, "%v: %v\n", elapsed.Round(time.Second), err)
@@ -101,6 +108,18 @@ func (w *Watch) Run(ctx context.Context, out io.Writer, s adminclient.Store, bef
 			return nil
 		}
 	}
+}
+
+// overtaken is the error that another version came after version stored: nobody follows stored then.
+// A decider that does not answer does not say so.
+func overtaken(ctx context.Context, s adminclient.Store, before, stored history.Version) error {
+	ctx, cancel := context.WithTimeout(ctx, answered)
+	defer cancel()
+	newest, err := s.Newest(ctx)
+	if err != nil || newest.Number <= stored.Number {
+		return nil //nolint:nilerr // the next look may find it
+	}
+	return fmt.Errorf("%s came after %s, which is not watched any more: `headgate top` shows what is rejected, and `headgate limits rollback %d` takes back both", newest.Name(), stored.Name(), before.Number)
 }
 
 // answered bounds how long a decider may take to answer. It waits 30 s for its members.

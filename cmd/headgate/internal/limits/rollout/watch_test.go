@@ -92,7 +92,7 @@ func TestAChangeIsTakenBackAlthoughTheDeciderIsAwayForAMoment(t *testing.T) {
 func TestAChangeThatNobodyCouldWatchIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	s := storeAt(t, func(w http.ResponseWriter, r *http.Request) {
-		if under := r.URL.Query().Get("under"); under != stored.Name() {
+		if under := r.URL.Query().Get("under"); r.Method == http.MethodPost && under != stored.Name() {
 			t.Errorf("it asks what is rejected under %q", under)
 		}
 		fails(w, http.StatusServiceUnavailable, "members do not answer")
@@ -104,5 +104,26 @@ func TestAChangeThatNobodyCouldWatchIsNoSuccess(t *testing.T) {
 	w.above = ""
 	if err := w.Run(t.Context(), io.Discard, s, before, stored); err != nil {
 		t.Errorf("nothing is to be taken back: %v", err)
+	}
+}
+
+// Who watches a change hears that another one came after it, which members follow instead.
+func TestAChangeThatAnotherOneFollowsIsNotWatched(t *testing.T) {
+	t.Parallel()
+	s := storeAt(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost {
+			_ = json.NewEncoder(w).Encode(lasthour.DryRun{})
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"versions": []versions.Version{{Number: 5, Message: "theirs"}}})
+	})
+	w := Watch{above: "5%", part: 0.05, length: time.Minute}
+	if err := w.Run(t.Context(), io.Discard, s, before, stored); err == nil || !strings.Contains(err.Error(), "version 5 came after version 4, which is not watched any more") {
+		t.Error(err)
+	}
+	w.above = ""
+	var out strings.Builder
+	if err := w.Run(t.Context(), &out, s, before, stored); err != nil || !strings.Contains(out.String(), "version 5 came after version 4") {
+		t.Errorf("nothing was to be taken back: %v, %s", err, out.String())
 	}
 }
