@@ -164,7 +164,8 @@ func TestAPoolFillsFromTheLeaseOn(t *testing.T) {
 	}
 }
 
-// What hosts asked for under auto, where they report what they want, is no demand under exact.
+// A key that becomes exact claims what its hosts ask for from then on: what they asked for under
+// auto is in their reports already.
 func TestAKeyThatIsExactFromNowOnClaimsWhatIsAskedFor(t *testing.T) {
 	a := below(t, dynamicconfig.Rule{Algorithm: algorithm.NameAuto, Burst: 100})
 	hour := 3600 * s

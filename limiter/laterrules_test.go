@@ -181,7 +181,7 @@ func TestWhatIsGivenBackWhileThereIsNoRuleIsNotLost(t *testing.T) {
 	})
 }
 
-// What a remote bucket that is not asked any more gets back hides nothing that the host uses meanwhile.
+// A refund to a remote bucket that is not asked any more does not hide what the host uses meanwhile.
 func TestWhatARemoteBucketGetsBackHidesNothingThatIsUsedLater(t *testing.T) {
 	under(t, 1, 20, "even", func(l *following) {
 		l.key.Charge(12)

@@ -41,8 +41,8 @@ func (d *Desk) programSeries(_ context.Context, about []byte) (any, error) {
 	return d.seriesOf(d.programs.recorder, about)
 }
 
-// settled is how long after a change of limits what happens is no more of the limits before. What
-// is remembered of a second may have happened in the second before.
+// settled is how long after a change of limits a member begins to count for the limits after it:
+// what is remembered of a second may have happened in the second before.
 const settled = 2 * time.Second
 
 // seriesOf returns what r remembers of what is asked for.

@@ -14,8 +14,8 @@ import (
 	"github.com/headgate/headgate/internal/bubble"
 )
 
-// What the limits before rejected is not among what happened under those that came after them,
-// although a member followed late.
+// A member that follows a change late does not count what it rejected before as rejected under the
+// change.
 func TestWhatTheLimitsBeforeRejectedIsNotAmongWhatThoseAfterRejected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New()

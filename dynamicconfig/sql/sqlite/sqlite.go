@@ -139,9 +139,9 @@ func (f *file) remedy(err error) string {
 	}
 	switch failed.Code() & 0xff {
 	case busy:
-		return "another process writes to " + f.path + " for long: try again, or look which one it is"
+		return "another process has been writing to " + f.path + " for long: try again, or find out which one it is"
 	case readOnly:
-		return "reading writes, too, to files beside " + f.path + ": do it as the user of the daemon, who may write there"
+		return "SQLite writes to files beside " + f.path + " also when it only reads: run this as the user of the daemon, who may write there"
 	case corrupt, notADatabase:
 		return f.path + " is damaged: move it away, with -wal and -shm beside it, and put a backup there, or apply the limits again"
 	}

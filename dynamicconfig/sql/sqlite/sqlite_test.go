@@ -142,7 +142,7 @@ func TestAFileOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), "DELETE FROM headgate_limits"); err == nil || !strings.Contains(f.remedy(err), "do it as the user of the daemon") {
+	if _, err := db.ExecContext(t.Context(), "DELETE FROM headgate_limits"); err == nil || !strings.Contains(f.remedy(err), "as the user of the daemon") {
 		t.Errorf("%v: %s", err, f.remedy(err))
 	}
 }

@@ -55,8 +55,8 @@ func (a *Answers) reset(w http.ResponseWriter, r *http.Request, who *callers.Cal
 	return reply.JSON(w, http.StatusOK, map[string]any{"failed": failed})
 }
 
-// forMany reports whether key is the pattern of rule, the rule that it has, and each key that the pattern
-// matches has a bucket of its own: nobody means the one key that is written as the pattern.
+// forMany reports whether key is the pattern of rule, and each key that the pattern matches has a
+// bucket of its own. Then key is not the name of a bucket, but of many.
 func forMany(rule *dynamicconfig.Rule, key string) bool {
 	return key == rule.Key && rule.IsGlob() && !rule.Shared
 }
