@@ -79,7 +79,7 @@ func TestADaemonWithTLSForAnyoneUnderAttack(t *testing.T) {
 	if most > mostMemory {
 		t.Errorf("the daemon had %d MiB, more than %d", most, mostMemory)
 	}
-	d.checkLog(t, took)
+	d.checkLog(t, began)
 }
 
 // bodies begins requests with large headers and bodies that do not end, and waits.

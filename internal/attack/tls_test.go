@@ -158,5 +158,5 @@ func TestADaemonWithTLSUnderAttack(t *testing.T) {
 	if n := admitted.Load(); n > 0 {
 		t.Errorf("%d connections of strangers were answered", n)
 	}
-	d.checkLog(t, took)
+	d.checkLog(t, began)
 }

@@ -131,5 +131,5 @@ func TestADaemonWithTokensUnderAttack(t *testing.T) {
 	if n := refused.Load(); n < int64(1000*rounds/5)*4 {
 		t.Errorf("only %d requests were refused for their tokens", n)
 	}
-	d.checkLog(t, took)
+	d.checkLog(t, began)
 }
