@@ -156,6 +156,27 @@ func TestALeaseFromAboveIsAsOldAsTheClaimThatItAnswers(t *testing.T) {
 	}
 }
 
+// The answer to a claim of before says nothing to a key that has got a cluster above anew: its
+// time counts from the claim, and nobody knows any more when that was.
+func TestAnAnswerToAnEarlierClaimIsNoLease(t *testing.T) {
+	with := terms(dynamicconfig.Rule{Limit: 1000, Parent: true, Algorithm: "request-weighted"})
+	without := with
+	without.Parent = false
+	a := below(t, with)
+	step(t, a, 0, "host", reportOf("request-weighted", 40, 0, s, "k"))
+	late := a.Parent().Ask(0, "region")
+	for _, rule := range []dynamicconfig.Rule{without, with} {
+		if err := a.Configure(snapshot(t, cadence, rule)); err != nil {
+			t.Fatal(err)
+		}
+		step(t, a, s, "host", reportOf("request-weighted", 40, 0, s, "k"))
+	}
+	a.Parent().Hear(2*s, late, &claims.Leases{Rows: []claims.Lease{lease(100)}}, nil)
+	if c := answered(t, a, 2*s, lease(50)); c.Has != 0 {
+		t.Errorf("it claims %+v, and has what was leased before", c)
+	}
+}
+
 // A claimant that speaks for others falls back to what they would all fall back
 // to.
 func TestWhatIsSafeIsSoForEachClient(t *testing.T) {
