@@ -28,8 +28,10 @@ type Limits struct {
 	// connections of a listener, until the server has ended them; > 0. Beyond it, the
 	// peers with the most of those lose connections.
 	MoreCalls int64
-	// Resets bounds the requests that the client of one connection ends itself
-	// within 10 s; > 0.
+	// Resets bounds the requests that are reset within 1 s, by clients or because of
+	// what they send, over all connections of a listener; > 0: the server may still
+	// work on these. Beyond it, a peer with more than its even part loses the
+	// connections on which more are reset.
 	Resets int
 	// Receive is how long one request may take to arrive, and how long a client may take
 	// no part of a large answer; > 0.
@@ -149,15 +151,18 @@ type inspected struct {
 // Read implements io.Reader.
 func (c *inspected) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	if n > 0 {
-		c.of.check(p[:n])
+	if n > 0 && c.of.check(p[:n]) {
+		return 0, net.ErrClosed
 	}
 	return n, err
 }
 
 // Write implements io.Writer.
 func (c *inspected) Write(p []byte) (int, error) {
-	c.of.requests.sent(p)
+	if c.of.tooManyResets(c.of.requests.sent(p)) {
+		c.of.bound(true)
+		return 0, net.ErrClosed
+	}
 	return c.Conn.Write(p)
 }
 
@@ -170,15 +175,21 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check notes what came, and closes what breaks the limits.
-func (c *conn) check(p []byte) {
+// check notes what came, and closes what breaks the limits. It reports whether that is c.
+func (c *conn) check(p []byte) bool {
 	l := c.listener.limits
 	bytes, unfinished, resets := c.requests.arrived(p, time.Now())
-	c.bound(bytes > l.Bytes || unfinished > l.Unfinished || resets > l.Resets)
+	return c.bound(bytes > l.Bytes || unfinished > l.Unfinished || c.tooManyResets(resets))
 }
 
-// bound closes c if it breaks a limit, or those that do if all together break one.
-func (c *conn) bound(breaks bool) {
+// tooManyResets notes that n requests were reset, and reports whether that breaks the limit.
+func (c *conn) tooManyResets(n int) bool {
+	return n > 0 && c.listener.held.resets.add(c.peer, n, c.listener.limits.Resets, time.Now())
+}
+
+// bound closes c if it breaks a limit, which it reports, or those that do if all together
+// break one.
+func (c *conn) bound(breaks bool) bool {
 	l := c.listener
 	switch {
 	case breaks:
@@ -189,6 +200,7 @@ func (c *conn) bound(breaks bool) {
 	case l.held.more.Load() > l.limits.MoreCalls:
 		l.relieve(&l.held.more, l.limits.MoreCalls, func(r *requests) int64 { _, more := r.held(); return more })
 	}
+	return breaks
 }
 
 // relieve closes connections of the peer that holds most, until another one holds more,

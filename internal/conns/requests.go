@@ -13,6 +13,8 @@ import (
 type totals struct {
 	bytes atomic.Int64 // of those that have not arrived whole
 	more  atomic.Int64 // calls at once beside the first of each connection
+
+	resets resets
 }
 
 // requests are those of one connection that have not been answered. Its methods are
@@ -27,8 +29,6 @@ type requests struct {
 	bytes     int64              // of those that have not arrived whole, and owed
 	owed      int64              // of large answers
 	taking    time.Time          // when the client last took a part of what is owed
-	resets    int                // by the client, since resetting
-	resetting time.Time
 	forgotten bool
 	heard     time.Time // the last bytes
 }
@@ -53,9 +53,6 @@ const (
 	// prefaceLength is that of what a client sends before its first frame.
 	prefaceLength = 24
 	frameHeader   = 9
-
-	// resetsWithin is the time for which Limits.Resets are counted.
-	resetsWithin = 10 * time.Second
 )
 
 // frames finds the frames in a stream of bytes that comes in pieces.
@@ -85,8 +82,8 @@ func (f *frames) next(p []byte) (rest []byte, kind, flags byte, stream uint32, l
 }
 
 // arrived notes what the client sent. It returns the bytes of all unfinished
-// requests of the connection, how many there are, and how many the client ended
-// itself in resetsWithin. The bytes of a frame count as its header arrives.
+// requests of the connection, how many there are, and how many requests the client reset
+// with p. The bytes of a frame count as its header arrives.
 func (r *requests) arrived(p []byte, now time.Time) (bytes int64, count, resets int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -107,32 +104,32 @@ func (r *requests) arrived(p []byte, now time.Time) (bytes int64, count, resets 
 		case frameContinuation:
 			r.growLocked(stream, length, false)
 		case frameReset:
-			if now.Sub(r.resetting) >= resetsWithin {
-				r.resets, r.resetting = 0, now
+			if r.finishLocked(stream) {
+				resets++
 			}
-			r.resets++
-			r.finishLocked(stream)
 		}
 	}
-	return r.bytes, r.partial, r.resets
+	return r.bytes, r.partial, resets
 }
 
-// sent notes what the server sent: it may end a request before it is whole.
-func (r *requests) sent(p []byte) {
+// sent notes what the server sent: it may end a request before it is whole. sent returns
+// how many requests the server reset with p.
+func (r *requests) sent(p []byte) (resets int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
 	for {
 		rest, kind, flags, stream, length, ok := r.out.next(p)
 		if !ok {
-			return
+			return resets
 		}
 		p = rest
 		if kind == frameData {
 			r.paidLocked(stream, length)
 		}
-		if kind == frameReset || kind <= frameHeaders && flags&flagEndStream != 0 {
-			r.finishLocked(stream)
+		ends := kind <= frameHeaders && flags&flagEndStream != 0
+		if (ends || kind == frameReset) && r.finishLocked(stream) && !ends {
+			resets++
 		}
 	}
 }
@@ -206,10 +203,11 @@ func (r *requests) owe(n int) int64 {
 	return r.bytes
 }
 
-func (r *requests) finishLocked(stream uint32) {
+// finishLocked ends a request. It reports whether that had not ended before.
+func (r *requests) finishLocked(stream uint32) bool {
 	u, ok := r.open[stream]
 	if !ok {
-		return
+		return false
 	}
 	if len(r.open) > 1 {
 		r.totals.more.Add(-1)
@@ -218,6 +216,7 @@ func (r *requests) finishLocked(stream uint32) {
 		r.partial--
 	}
 	r.add(-u.bytes)
+	return true
 }
 
 func (r *requests) add(bytes int64) {
