@@ -60,6 +60,7 @@ func TestASoak(t *testing.T) {
 	default:
 		lasts, samples, between = 12*time.Second, 24, 25*time.Millisecond
 	}
+	waited := waits()
 	c := newMemberCluster(t, 3, true, soakRules(400))
 	free := addresses(t, 4)
 	args := slices.Clone(c.nodes[0].args)
@@ -139,7 +140,9 @@ func TestASoak(t *testing.T) {
 			}
 		}
 		for line := range strings.Lines(n.process.logged()) {
-			if strings.Contains(line, "level=ERROR") {
+			// A daemon that waits for a processor hears no other in time.
+			late := strings.Contains(line, "lost more deciders at once") && waited.starved()
+			if strings.Contains(line, "level=ERROR") && !late {
 				t.Errorf("%s: %s", n.edge, line)
 			}
 		}

@@ -19,7 +19,7 @@ import (
 )
 
 const topRules = `
-defaults: {update_interval: 200ms, lease: 2s}
+defaults: {update_interval: 200ms, lease: 2s, ask_timeout: 10s} # no event is decided by the fallback where owners answer late
 limits:
   - {key: "k*", limit: 1/s, algorithm: exact} # less than the test asks for, on a slow machine too
   - {key: "free*", limit: 1000000/s, algorithm: exact}
