@@ -160,13 +160,11 @@ func (m *Members) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	transport, err := newStreams(config.BindAddr, config.BindPort, config.Logger)
+	transport, err := listen(net.ParseIP(config.BindAddr), config.BindPort, m.config.Cluster, m.log)
 	if err != nil {
 		return fmt.Errorf("gossip: listen at %s: %w", m.config.Listen, err)
 	}
-	if config.Transport = transport; config.BindPort == 0 {
-		config.BindPort = transport.GetAutoBindPort()
-	}
+	config.Transport, config.BindPort = transport, transport.port()
 	if config.AdvertisePort == 0 {
 		config.AdvertisePort = config.BindPort
 	}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"regexp"
 	"sync"
 	"time"
 )
@@ -44,28 +43,32 @@ func (w logWriter) Write(line []byte) (int, error) {
 		}
 	}
 	line = bytes.TrimPrefix(line, []byte("memberlist: "))
-	attrs := []any{"said", string(line[:min(len(line), maxLine)])}
+	withheld := 0
 	if level >= slog.LevelInfo {
-		withheld, ok := w.quota.admitOf(causeOf(line), time.Now())
-		if !ok {
+		var ok bool
+		if withheld, ok = w.quota.admitOf(causeOf(line), time.Now()); !ok {
 			return n, nil
 		}
-		if withheld > 0 {
-			attrs = append(attrs, "withheld", withheld)
-		}
+	}
+	attrs := []any{"said", string(line[:min(len(line), maxLine)])}
+	if withheld > 0 {
+		attrs = append(attrs, "withheld", withheld)
 	}
 	w.log.Log(context.Background(), level, "gossip", attrs...)
 	return n, nil
 }
 
-// varies is what connections and packets of one cause have of their own: where they come from,
-// and numbers.
-var varies = regexp.MustCompile(`\S+:\d+|\d+`)
-
-// causeOf is a line up to what others chose, which is in quotes, and without what varies.
+// causeOf is a line up to what others chose, which is in quotes, and without what connections
+// and packets of one cause have of their own: words with numbers, such as addresses.
 func causeOf(line []byte) string {
-	cause, _, _ := bytes.Cut(line[:min(len(line), maxLine)], []byte(`"`))
-	return string(varies.ReplaceAll(cause, nil))
+	chosen, _, _ := bytes.Cut(line[:min(len(line), maxLine)], []byte(`"`))
+	cause := make([]byte, 0, maxLine)
+	for word := range bytes.FieldsSeq(chosen) {
+		if !bytes.ContainsAny(word, "0123456789") {
+			cause = append(append(cause, word...), ' ')
+		}
+	}
+	return string(cause)
 }
 
 // quota bounds the lines that other hosts, and strangers, have this one log. It is safe
