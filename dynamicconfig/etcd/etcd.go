@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -148,6 +149,9 @@ func decode(data []byte) (history.Version, error) {
 	}, nil
 }
 
+// at is which etcd this is, for errors.
+func (s *Store) at() string { return "etcd at " + strings.Join(s.config.Endpoints, ", ") }
+
 // do makes one call of etcd.
 func (s *Store) do(ctx context.Context, what string, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	return s.commit(ctx, what, nil, ops...)
@@ -159,11 +163,15 @@ func (s *Store) commit(ctx context.Context, what string, compare []clientv3.Cmp,
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	within, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	response, err := c.Txn(ctx).If(compare...).Then(ops...).Commit()
-	if err != nil {
-		return nil, fmt.Errorf("etcd at %v: %s: %w", s.config.Endpoints, what, err)
+	response, err := c.Txn(within).If(compare...).Then(ops...).Commit()
+	switch {
+	case err == nil:
+		return response, nil
+	case within.Err() != nil && ctx.Err() == nil:
+		return nil, fmt.Errorf("%s: %s: no answer within %v: check that it runs, that its members have a leader, and that this host can reach it: %w", s.at(), what, s.timeout, err)
+	default:
+		return nil, fmt.Errorf("%s: %s: %w", s.at(), what, err)
 	}
-	return response, nil
 }

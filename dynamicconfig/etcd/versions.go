@@ -62,7 +62,7 @@ func (s *Store) newest(ctx context.Context) (v history.Version, revision int64, 
 	}
 	found := response.Responses[0].GetResponseRange().Kvs
 	if len(found) == 0 {
-		return history.Version{}, 0, fmt.Errorf("etcd at %v, keys %s/: %w", s.config.Endpoints, s.prefix, history.ErrEmpty)
+		return history.Version{}, 0, fmt.Errorf("%s, keys %s/: %w", s.at(), s.prefix, history.ErrEmpty)
 	}
 	v, err = decode(found[0].Value)
 	return v, found[0].ModRevision, err

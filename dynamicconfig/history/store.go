@@ -51,7 +51,7 @@ func Restore(ctx context.Context, s Store, number int64, c Change) (Version, err
 // CheckPrune is for implementations of Store.Prune.
 func CheckPrune(keep int) error {
 	if keep < 1 {
-		return fmt.Errorf("prune: keep %d: keep 1 version or more", keep)
+		return fmt.Errorf("keep 1 version or more, and not %d", keep)
 	}
 	return nil
 }

@@ -15,6 +15,9 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
+// migrationsTable has which migrations are done.
+const migrationsTable = "headgate_migrations"
+
 // migrationAttempts bounds how often migrate begins anew.
 const migrationAttempts = 3
 
@@ -25,6 +28,9 @@ func migrate(ctx context.Context, db *sql.DB, b Backend) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := damaged(ctx, db, b); err != nil {
+		return err
+	}
 	for range migrationAttempts {
 		if err = migrateOnce(ctx, db, folder, b); err == nil || ctx.Err() != nil {
 			break
@@ -33,8 +39,21 @@ func migrate(ctx context.Context, db *sql.DB, b Backend) (err error) {
 	return err
 }
 
+// damaged returns the error of a table that is there and damaged. goose takes that for one that is
+// not there, and tries for seconds to make it.
+func damaged(ctx context.Context, db *sql.DB, b Backend) error {
+	if b.Damaged == nil {
+		return nil
+	}
+	var rows int64
+	if err := db.QueryRowContext(ctx, "SELECT count(*) FROM "+migrationsTable).Scan(&rows); err != nil && b.Damaged(err) {
+		return fmt.Errorf("the tables of the limits cannot be read: %w", err)
+	}
+	return nil
+}
+
 func migrateOnce(ctx context.Context, db *sql.DB, folder fs.FS, b Backend) error {
-	p, err := goose.NewProvider(b.Dialect, db, folder, goose.WithTableName("headgate_migrations"), goose.WithLogger(goose.NopLogger()))
+	p, err := goose.NewProvider(b.Dialect, db, folder, goose.WithTableName(migrationsTable), goose.WithLogger(goose.NopLogger()))
 	if err != nil {
 		return fmt.Errorf("the tables of the limits: %w", err)
 	}

@@ -39,6 +39,9 @@ type Backend struct {
 	// Remedy is what to do about an error of the database; empty if that is not known. Nil: it never is.
 	Remedy func(error) string
 
+	// Damaged reports whether an error says that what the database has cannot be read. Nil: none does.
+	Damaged func(error) bool
+
 	// Announce is a statement that notifies other processes of the new version, $1. It is
 	// part of the transaction. Default none.
 	Announce string
@@ -223,11 +226,11 @@ func (s *Store) List(ctx context.Context, before int64, n int) (versions []histo
 	for rows.Next() {
 		v, err := scan(rows, false)
 		if err != nil {
-			return nil, err
+			return nil, s.remedied(err)
 		}
 		versions = append(versions, v)
 	}
-	return versions, rows.Err()
+	return versions, s.remedied(rows.Err())
 }
 
 // scan reads a row of one of the queries.
@@ -255,7 +258,7 @@ func (s *Store) Prune(ctx context.Context, keep int) (removed int64, err error) 
 	}
 	result, err := db.ExecContext(ctx, deleteOld, keep)
 	if err != nil {
-		return 0, fmt.Errorf("prune the versions of the limits: %w", err)
+		return 0, fmt.Errorf("prune the versions of the limits: %w", s.remedied(err))
 	}
 	return result.RowsAffected()
 }

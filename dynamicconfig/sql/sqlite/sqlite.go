@@ -43,7 +43,9 @@ func New(dir string, options ...Option) *sql.Store {
 	for _, o := range options {
 		o(f)
 	}
-	return sql.New(sql.Backend{Name: f.path, Open: f.open, Stale: f.stale, Remedy: f.remedy, Dialect: goose.DialectSQLite3}, f.poll)
+	return sql.New(sql.Backend{
+		Name: f.path, Open: f.open, Stale: f.stale, Remedy: f.remedy, Damaged: damaged, Dialect: goose.DialectSQLite3,
+	}, f.poll)
 }
 
 // file is a SQLite file.
@@ -131,19 +133,27 @@ const (
 	notADatabase = 26
 )
 
+// codeOf is SQLite's result code, without what extends it; 0 for other errors.
+func codeOf(err error) int {
+	if failed, ok := errors.AsType[*driver.Error](err); ok {
+		return failed.Code() & 0xff
+	}
+	return 0
+}
+
+// damaged reports whether an error is about a file that is no database any more.
+func damaged(err error) bool { return codeOf(err) == corrupt || codeOf(err) == notADatabase }
+
 // remedy is what to do about an error of SQLite.
 func (f *file) remedy(err error) string {
-	failed, ok := errors.AsType[*driver.Error](err)
-	if !ok {
-		return ""
+	if damaged(err) {
+		return f.path + " is damaged: move it away, with -wal and -shm beside it, and put a backup there, or apply the limits again"
 	}
-	switch failed.Code() & 0xff {
+	switch codeOf(err) {
 	case busy:
 		return "another process has been writing to " + f.path + " for long: try again, or find out which one it is"
 	case readOnly:
 		return "SQLite writes to files beside " + f.path + " also when it only reads: run this as the user of the daemon, who may write there"
-	case corrupt, notADatabase:
-		return f.path + " is damaged: move it away, with -wal and -shm beside it, and put a backup there, or apply the limits again"
 	}
 	return ""
 }

@@ -110,22 +110,36 @@ func TestAFileThatIsNoDatabase(t *testing.T) {
 	}
 }
 
-// The end of a file is lost, as on a full disk that a copy was made to.
+// The end of a file is lost, as on a full disk that a copy was made to, or a page has become zeros.
 func TestADamagedFile(t *testing.T) {
-	dir := t.TempDir()
-	s := open(dir)
-	_, err := s.Append(t.Context(), history.Change{Text: "limits: []", Author: "a"})
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, FileName)
-	if err := os.Truncate(path, 3*4096); err != nil {
-		t.Fatal(err)
-	}
-	s = open(dir)
-	defer s.Close()
-	if _, err := s.Newest(t.Context()); err == nil || !strings.Contains(err.Error(), path+" is damaged: move it away") {
-		t.Errorf("Newest = %v", err)
+	for name, damage := range map[string]func(path string) error{
+		"no end": func(path string) error { return os.Truncate(path, 3*4096) },
+		"no second page": func(path string) error {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			clear(data[4096 : 2*4096])
+			return os.WriteFile(path, data, 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := open(dir)
+			_, err := s.Append(t.Context(), history.Change{Text: "limits: []", Author: "a"})
+			if err := errors.Join(err, s.Close()); err != nil {
+				t.Fatal(err)
+			}
+			path := filepath.Join(dir, FileName)
+			if err := damage(path); err != nil {
+				t.Fatal(err)
+			}
+			s = open(dir)
+			defer s.Close()
+			if _, err := s.Newest(t.Context()); err == nil || !strings.Contains(err.Error(), path+" is damaged: move it away") {
+				t.Errorf("Newest = %v", err)
+			}
+		})
 	}
 }
 

@@ -290,6 +290,7 @@ func TestRequestsThatCannotBeRead(t *testing.T) {
 		{`{"key": "k", "cost": 1.5}`, 400, "cost cannot be a number 1.5"},
 		{`{"key": "k", "cost": 9223372036854775808}`, 400, "cost cannot be a number 9223372036854775808"},
 		{`{"key": "k", "cost": "1"}`, 400, "cost cannot be a string: send a whole number, as in 1"},
+		{`{"key": "k", "cost": 9223372036854775808}`, 400, "cost cannot be a number 9223372036854775808: send a whole number, as in 1, up to 9223372036854775807"},
 		{`{"key": "k", "costs": 1}`, 400, `unknown field \"costs\": use key, cost, max_wait_ms, requests, all_or_nothing`},
 		{`{"key": true}`, 400, "key cannot be a bool: send text in quotes"},
 		{`{"requests": {"key": "k"}}`, 400, "requests cannot be an object: send a list"},

@@ -101,7 +101,7 @@ $`).MatchString(out) {
 	if out = must(t, "prune", "--limits-db", db, "--keep", "3"); out != "versions removed: 0\n" {
 		t.Errorf("prune prints %s", out)
 	}
-	refused(t, "keep 1 version or more", "prune", "--limits-db", db)
+	refused(t, "limits prune: keep 1 version or more, and not 0", "prune", "--limits-db", db)
 	refused(t, history.ErrNoVersion.Error(), "export", "--limits-db", db, "--version", "1")
 	refused(t, "say which database", "history")
 	refused(t, "name a file, or a database", "show")

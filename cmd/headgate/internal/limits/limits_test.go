@@ -226,6 +226,10 @@ func TestLimitsImportFromDoorman(t *testing.T) {
 	if _, _, err := execute(t, "limits", "import", "--from", "doorman", in, "-o", to); err == nil || !strings.Contains(err.Error(), "exists: choose another name") {
 		t.Errorf("err = %v", err)
 	}
+	folder := t.TempDir()
+	if _, _, err := execute(t, "limits", "import", "--from", "doorman", folder); err == nil || strings.Count(err.Error(), "read "+folder) != 1 {
+		t.Errorf("the import of a folder: %v", err)
+	}
 }
 
 func TestLimitsImportSaysWhatIsWrong(t *testing.T) {

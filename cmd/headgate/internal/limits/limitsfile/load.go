@@ -48,9 +48,6 @@ func Read(stdin io.Reader, file string) (name string, data []byte, err error) {
 		name, in = file, f
 	}
 	data, err = io.ReadAll(io.LimitReader(in, dynamicconfig.MaxLargeSize+1))
-	if err != nil {
-		err = fmt.Errorf("read %s: %w", name, err)
-	}
 	return name, data, err
 }
 
