@@ -130,6 +130,7 @@ const (
 	busy         = 5
 	readOnly     = 8
 	corrupt      = 11
+	cannotOpen   = 14
 	notADatabase = 26
 )
 
@@ -152,8 +153,8 @@ func (f *file) remedy(err error) string {
 	switch codeOf(err) {
 	case busy:
 		return "another process has been writing to " + f.path + " for long: try again, or find out which one it is"
-	case readOnly:
-		return "SQLite writes to files beside " + f.path + " also when it only reads: run this as the user of the daemon, who may write there"
+	case readOnly, cannotOpen:
+		return "SQLite writes to files beside " + f.path + " also when it only reads: run this as the user of the daemon, who may write there, on a file system that is not read-only"
 	}
 	return ""
 }

@@ -161,6 +161,25 @@ func TestAFileOfAnotherUser(t *testing.T) {
 	}
 }
 
+// So it is on a file system that is read-only: what SQLite needs beside the file cannot be made.
+func TestNothingCanBeWrittenBesideTheFile(t *testing.T) {
+	dir := t.TempDir()
+	s := open(dir)
+	_, err := s.Append(t.Context(), history.Change{Text: "limits: []", Author: "a"})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, FileName)
+	if err := os.Mkdir(path+"-wal", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s = open(dir)
+	defer s.Close()
+	if _, err := s.Newest(t.Context()); err == nil || !strings.Contains(err.Error(), "SQLite writes to files beside "+path) {
+		t.Errorf("Newest = %v", err)
+	}
+}
+
 // A release does not touch tables of a newer one.
 func TestANewerReleasesTables(t *testing.T) {
 	dir := t.TempDir()
