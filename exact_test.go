@@ -24,11 +24,11 @@ func TestAnExactLimitHoldsOverAllNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of real time")
 	}
-	const limit, burst = 500, 500
-	nodes, _ := cluster(t, 5, memory.New(limits(t, `
+	const limit, burst = 500, 30_000 // a minute without a turn on a busy machine loses nothing
+	nodes, _ := cluster(t, 5, memory.New(limits(t, fmt.Sprintf(`
 limits:
-  - {key: "k", limit: 500/s, burst: 500, algorithm: exact, fallback: closed, ask_timeout: 10s}
-`)))
+  - {key: "k", limit: %d/s, burst: %d, algorithm: exact, fallback: closed, ask_timeout: 10s}
+`, limit, burst))))
 	allKnow(t, nodes)
 	// Nobody knows to the microsecond when the owner decides: from is before
 	// the first time, and to after it.
@@ -41,11 +41,10 @@ limits:
 		})
 		return d, from, to
 	}
-	const first = 200 // so that the bucket is not full while callers get going
-	_, begunFrom, begunTo := decide(0, first)
+	_, begunFrom, begunTo := decide(0, burst) // the bucket is empty
 	var admitted atomic.Int64
-	admitted.Add(first)
-	const enough = first + 4*limit
+	admitted.Add(burst)
+	const enough = burst + 4*limit
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	var wg sync.WaitGroup
@@ -67,7 +66,7 @@ limits:
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		t.Fatalf("%d admitted in two minutes; it should be %d after 3 s", admitted.Load(), enough)
+		t.Fatalf("%d admitted in two minutes; it should be %d after 4 s", admitted.Load(), enough)
 	}
 	for host := range nodes {
 		decide(host, 0) // what was not answered is withdrawn
@@ -76,8 +75,9 @@ limits:
 	got := float64(admitted.Load()) + last.Left
 	least := limit*endedFrom.Sub(begunTo).Seconds() + burst
 	most := limit*endedTo.Sub(begunFrom).Seconds() + burst
-	t.Logf("%d admitted and %.0f left in %v: %+.4f%% of limit·t + burst", admitted.Load(), last.Left, endedTo.Sub(begunFrom), 100*(2*got/(least+most)-1))
-	if got < least*0.999 || got > most*1.001 {
+	t.Logf("%d admitted and %.0f left in %v: limit·t + burst is %.1f to %.1f", admitted.Load(), last.Left, endedTo.Sub(begunFrom), least, most)
+	const few = 3
+	if got < least-few || got > most+few {
 		t.Errorf("%d admitted and %.0f left; together they should be %.0f to %.0f", admitted.Load(), last.Left, least, most)
 	}
 }

@@ -98,12 +98,20 @@ func newLoad(t *testing.T, edges, keys []string, perSecond int) *load {
 			defer every.Stop()
 			var calls sync.WaitGroup
 			defer calls.Wait()
+			under := make(chan struct{}, len(edges)*mostAtOnce)
 			for {
 				select {
 				case <-ctx.Done():
 					return
 				case <-every.C:
-					calls.Go(func() { l.call(quota, key) })
+				}
+				select {
+				case under <- struct{}{}:
+					calls.Go(func() {
+						l.call(quota, key)
+						<-under
+					})
+				default:
 				}
 			}
 		})
@@ -113,7 +121,7 @@ func newLoad(t *testing.T, edges, keys []string, perSecond int) *load {
 }
 
 func (l *load) call(quota quotaservicepb.QuotaServiceClient, key string) {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	answer, err := quota.Allow(ctx, &quotaservicepb.AllowRequest{Namespace: key[:1], BucketName: key[2:], TokensRequested: 1, MaxWaitTimeOverride: true})
 	l.mu.Lock()

@@ -29,7 +29,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds how long a test waits for what must come.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func text(limit int) string { return fmt.Sprintf("limits: [{key: a, limit: %d/s}]\n", limit) }
 

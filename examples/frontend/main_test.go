@@ -23,7 +23,7 @@ func free(t *testing.T) string {
 
 func TestTheExampleLimits(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
+	ended, began := make(chan error, 1), time.Now()
 	address, cluster := free(t), free(t)
 	go func() { ended <- run(ctx, address, cluster, []string{cluster}, "limits.yaml") }()
 
@@ -35,7 +35,7 @@ func TestTheExampleLimits(t *testing.T) {
 		r.Body.Close()
 		return r.StatusCode
 	}
-	up := time.After(30 * time.Second)
+	up := time.After(time.Minute)
 	for get() == 0 {
 		select {
 		case err := <-ended:
@@ -45,12 +45,15 @@ func TestTheExampleLimits(t *testing.T) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+	const limit, burst = 5, 5
 	seen := make(map[int]int)
-	for range 100 {
+	for time.Since(began) < time.Minute && seen[http.StatusTooManyRequests] < 50 {
 		seen[get()]++
 	}
-	if seen[http.StatusOK] < 4 || seen[http.StatusTooManyRequests] < 50 {
-		t.Errorf("100 requests at a limit of 5/s: %v", seen)
+	// The first was served before. The fallback decides until the node has a grant, with a burst of its own.
+	most := 2*burst + limit*time.Since(began).Seconds()
+	if ok := float64(1 + seen[http.StatusOK]); ok < burst || ok > most || seen[http.StatusTooManyRequests] < 50 {
+		t.Errorf("at most %.1f requests are served at a limit of %d/s: %v", most, limit, seen)
 	}
 	stop()
 	if err := <-ended; err != nil {

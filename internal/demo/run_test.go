@@ -128,7 +128,7 @@ func TestItEndsAtOnceAndTellsWhatThereWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(ended); took > 10*time.Second {
+	if took := time.Since(ended); took > time.Minute {
 		t.Errorf("it took %v to end", took)
 	}
 	// Of the phase that was ended there is something if the machine was slow.

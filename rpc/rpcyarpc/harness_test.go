@@ -19,8 +19,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds what should take no time at all on loopback.
-const patience = 10 * time.Second
+// patience bounds what should take no time at all on loopback, on a machine that does other things.
+const patience = time.Minute
 
 type deciderFunc func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)
 
