@@ -257,7 +257,7 @@ func (c *memberCluster) die(t *testing.T, limit chaosLimit, victim int, killed b
 	switch {
 	case killed && *strict:
 		mayFail = 2 * time.Second
-	case killed: // a busy machine notices later
+	case !*strict && (killed || waited.starved()): // a busy machine notices later, also a lame duck
 		mayFail = max(15*time.Second, d.took+time.Second)
 	}
 	for _, f := range l.failed {
@@ -335,9 +335,9 @@ func rollingRestart(t *testing.T, first func(*exec.Cmd) error) {
 		after[key] = l.taken(key)
 	}
 	elapsed := time.Since(began)
-	times := 1.05 // the limit
+	times, mayFail := 1.05, 0 // of the limit; calls
 	if !*strict && waited.starved() {
-		times = 2 // as in die
+		times, mayFail = 2, len(c.nodes)*len(keys) // as in die: each daemon breaks off a call for a key
 	}
 	used, of := make(map[string]float64), make(map[string]float64) // by group of keys
 	for _, key := range keys {
@@ -349,8 +349,10 @@ func rollingRestart(t *testing.T, first func(*exec.Cmd) error) {
 		}
 	}
 	l.close()
-	for _, f := range l.failed {
-		t.Errorf("a call for %s failed: %v", f.key, f.err)
+	for i, f := range l.failed {
+		if i >= mayFail {
+			t.Errorf("a call for %s failed: %v", f.key, f.err)
+		}
 	}
 	for group, allowed := range of {
 		used[group] /= allowed

@@ -258,6 +258,7 @@ func (s *sea) set(p path, from, to []int) {
 // newIslands starts daemons that gossip, each on an island.
 func newIslands(t *testing.T, size int) (*memberCluster, *sea) {
 	t.Helper()
+	inTurn()
 	s := newSea(t, size)
 	c := &memberCluster{limits: filepath.Join(t.TempDir(), "limits.yaml")}
 	write(t, c.limits, faultRules)

@@ -54,6 +54,7 @@ func newMemberCluster(t *testing.T, size int, gossip bool, rules string, more ..
 // newMemberClusterBy is newMemberCluster by a function that starts processes.
 func newMemberClusterBy(t *testing.T, begin func(*exec.Cmd) error, size int, gossip bool, rules string, more ...string) *memberCluster {
 	t.Helper()
+	inTurn()
 	c := &memberCluster{limits: filepath.Join(t.TempDir(), "limits.yaml")}
 	if rules != "" {
 		write(t, c.limits, rules)

@@ -38,6 +38,7 @@ type tree struct {
 
 func newTree(t *testing.T, lease time.Duration) *tree {
 	t.Helper()
+	inTurn()
 	w := &tree{t: t, lease: lease, crowd: newCrowd(t)}
 	add := func(name string, size int, parent *treeCluster) *treeCluster {
 		below := ""

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -76,6 +77,25 @@ func (w waiting) starved() bool {
 		}
 	}
 	return now.by == nil
+}
+
+// turns is held by the test that begins.
+var turns sync.Mutex
+
+// inTurn returns when the tests that have begun leave something of the processors, or after ten
+// seconds: on a slow machine, fewer run side by side. A test calls it before it starts a cluster.
+func inTurn() {
+	turns.Lock()
+	defer turns.Unlock()
+
+	for began := time.Now(); time.Since(began) < 10*time.Second; {
+		looked := time.Now()
+		stalled(looked) // watches from now on
+		watch(500 * time.Millisecond)
+		if !stalled(looked) {
+			return
+		}
+	}
 }
 
 // A process that competes with others for the processors waits, and one that sleeps does not.
