@@ -31,7 +31,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		began := time.Now()
 		s, err := Parse("f", data)
-		if d := time.Since(began); d > 10*time.Second {
+		if d := time.Since(began); d > time.Minute {
 			t.Fatalf("took %v", d)
 		}
 		if (s == nil) == (err == nil) {

@@ -73,7 +73,7 @@ func (a asks) Handle(ctx context.Context, r slog.Record) error {
 	select {
 	case <-seen:
 		return a.Handler.Handle(ctx, r)
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		return errors.New("a lock is held while a line is logged")
 	}
 }

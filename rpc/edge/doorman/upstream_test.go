@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman"
@@ -331,7 +332,8 @@ func TestAServerThatHangsIsLeftForTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer u.Close()
-	if l, err := claim(t, u, claims.Claim{Key: "fair", Host: "eu", Bands: []claims.Band{{Clients: 1, Wants: 10}}}); err != nil || l.Amount != 10 {
-		t.Errorf("%+v, %v", l, err)
-	}
+	waittest.Until(t, "the next answers", func() bool { // on a busy machine later than the first claim waits
+		l, err := claim(t, u, claims.Claim{Key: "fair", Host: "eu", Bands: []claims.Band{{Clients: 1, Wants: 10}}})
+		return err == nil && l.Amount == 10
+	})
 }

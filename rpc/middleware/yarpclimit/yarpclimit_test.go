@@ -100,7 +100,7 @@ func (streaming) HandleStream(*transport.ServerStream) error { return nil }
 // again.
 func call(t *testing.T, d *yarpc.Dispatcher, procedure, tenant string) (code yarpcerrors.Code, later string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	config := d.ClientConfig("service")
 	client := raw.New(config)
