@@ -151,9 +151,9 @@ func TestParseTakesOtherLineEnds(t *testing.T) {
 // before it gets there.
 func TestParseRefusesBombsAtOnce(t *testing.T) {
 	if testing.Short() {
-		t.Skip("each bomb is a quarter of a MiB or more")
+		t.Skip("each bomb is an eighth of a MiB or more")
 	}
-	size, most := MaxSize/4, 5*time.Second // what takes quadratic time takes a quarter of that of half a MiB
+	size, most := MaxSize/8, 2*time.Second // what takes quadratic time takes a sixteenth of that of half a MiB
 	if testrun.Long() {
 		size, most = MaxSize/2, 10*time.Second
 	}

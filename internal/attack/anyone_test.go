@@ -43,7 +43,7 @@ func TestADaemonWithTLSForAnyoneUnderAttack(t *testing.T) {
 	}
 	d := start(t, "--tls-cert", certFile, "--tls-key", keyFile, "--admin-cert", certFile, "--admin-key", keyFile)
 	d.tls = &tls.Config{RootCAs: authority.Pool(), MinVersion: tls.VersionTLS12}
-	many := 200
+	many := 40
 	if testrun.Long() {
 		many = 2000
 	}

@@ -184,7 +184,7 @@ func (d *target) honest(t testing.TB, least int, done <-chan struct{}) (took []t
 		return nil
 	}
 	closed := 0
-	between := 5 * time.Millisecond
+	between := 20 * time.Millisecond
 	if testrun.Long() {
 		between = 2 * time.Millisecond
 	}

@@ -68,6 +68,25 @@ func (v victim) attack(ctx context.Context, long bool) (said []byte, err error) 
 	return attacker.CombinedOutput()
 }
 
+// sizes says how many connections an attack has at each port that it is for, or how often
+// each of them does what it does.
+type sizes struct {
+	each, slowBodies, silent, unfinished, forms, halfBodies, deaf, callers, largeCallers, whole, entries int // connections
+
+	pings, resets, large, newKeys int // on each connection
+}
+
+var (
+	fewAttackers = sizes{
+		each: 5, slowBodies: 20, silent: 50, unfinished: 2, forms: 4, halfBodies: 100, deaf: 2, callers: 20, largeCallers: 20, whole: 3, entries: 8,
+		pings: 200, resets: 500, large: 1, newKeys: 5000,
+	}
+	manyAttackers = sizes{
+		each: 20, slowBodies: 100, silent: 2500, unfinished: 4, forms: 10, halfBodies: 9000, deaf: 10, callers: 500, largeCallers: 200, whole: 8, entries: 32,
+		pings: 2000, resets: 500_000, large: 40, newKeys: 1_000_000,
+	}
+)
+
 // patience is how long attacks may last. The daemon ends what has no end of its own
 // within seconds. A machine that is shared may take a minute for as much.
 const patience = 8 * time.Minute
@@ -79,11 +98,9 @@ func (v victim) suffer() (code int) {
 		fmt.Println(err)
 		return 2
 	}
-	silent, newKeys, resetCalls, pingsSent, large, halfSent := 250, 10_000, 1_000, 500, 2, 500
-	slow, deafs, callers, largeCallers := 50, 4, 125, 50
+	n := fewAttackers
 	if v.Long {
-		silent, newKeys, resetCalls, pingsSent, large, halfSent = 2500, 1_000_000, 500_000, 2_000, 40, 9000
-		slow, deafs, callers, largeCallers = 100, 10, 500, 200
+		n = manyAttackers
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -97,13 +114,13 @@ func (v victim) suffer() (code int) {
 		})
 	}
 	for _, at := range [][2]string{{"tcp", v.Edge}, {"tcp", v.Cluster}, {"tcp", v.HTTP}, {"tcp", v.Admin}, {"unix", v.Unix}} {
-		add("noise at "+at[1], func() { each(ctx, 20, at[0], at[1], func(c net.Conn) { noise(c, 1) }) })
-		add("pings at "+at[1], func() { each(ctx, 20, at[0], at[1], func(c net.Conn) { pings(c, pingsSent) }) })
+		add("noise at "+at[1], func() { each(ctx, n.each, at[0], at[1], func(c net.Conn) { noise(c, 1) }) })
+		add("pings at "+at[1], func() { each(ctx, n.each, at[0], at[1], func(c net.Conn) { pings(c, n.pings) }) })
 		add("slow headers at "+at[1], func() {
-			each(ctx, 20, at[0], at[1], func(c net.Conn) { halves(c, "POST /v1/allow HTTP/1.1\r\nHost: x\r\nX-") })
+			each(ctx, n.each, at[0], at[1], func(c net.Conn) { halves(c, "POST /v1/allow HTTP/1.1\r\nHost: x\r\nX-") })
 		})
 		add("slow bodies at "+at[1], func() {
-			each(ctx, slow, at[0], at[1], func(c net.Conn) {
+			each(ctx, n.slowBodies, at[0], at[1], func(c net.Conn) {
 				halves(c, "POST /v1/allow HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000000\r\n\r\n{\"key\"")
 			})
 		})
@@ -113,40 +130,40 @@ func (v victim) suffer() (code int) {
 		add("silence at "+at[1], func() {
 			held, end := context.WithTimeout(ctx, 8*time.Second)
 			defer end()
-			each(held, silent, at[0], at[1], func(c net.Conn) { halves(c, "P") })
+			each(held, n.silent, at[0], at[1], func(c net.Conn) { halves(c, "P") })
 		})
 	}
 	for _, at := range [][3]string{{"tcp", v.Edge, allow}, {"tcp", v.Edge, update}, {"tcp", v.Cluster, update}, {"unix", v.Unix, allow}} {
-		add("unfinished "+at[2]+" at "+at[1], func() { each(ctx, 4, at[0], at[1], func(c net.Conn) { unfinished(c, at[2]) }) })
-		add("resets of "+at[2]+" at "+at[1], func() { each(ctx, 2, at[0], at[1], func(c net.Conn) { resets(c, at[2], resetCalls) }) })
+		add("unfinished "+at[2]+" at "+at[1], func() { each(ctx, n.unfinished, at[0], at[1], func(c net.Conn) { unfinished(c, at[2]) }) })
+		add("resets of "+at[2]+" at "+at[1], func() { each(ctx, 2, at[0], at[1], func(c net.Conn) { resets(c, at[2], n.resets) }) })
 	}
 	for _, path := range []string{"/limits/check", "/login", "/v1/limits"} {
-		add("endless forms to "+path, func() { each(ctx, 10, "tcp", v.Admin, func(c net.Conn) { endlessForm(c, path) }) })
+		add("endless forms to "+path, func() { each(ctx, n.forms, "tcp", v.Admin, func(c net.Conn) { endlessForm(c, path) }) })
 	}
-	add("half bodies with large headers", func() { each(ctx, halfSent, "tcp", v.HTTP, func(c net.Conn) { halves(c, halfSentBody) }) })
+	add("half bodies with large headers", func() { each(ctx, n.halfBodies, "tcp", v.HTTP, func(c net.Conn) { halves(c, halfSentBody) }) })
 	for _, at := range [][2]string{{"tcp", v.Edge}, {"unix", v.Unix}} {
 		add("answers that nobody takes at "+at[1], func() {
 			held, end := context.WithTimeout(ctx, 20*time.Second) // a client whose calls were refused may stay
 			defer end()
-			each(held, deafs, at[0], at[1], func(c net.Conn) { deaf(c, "/doorman.Capacity/GetCapacity", resources(20_000), large) })
+			each(held, n.deaf, at[0], at[1], func(c net.Conn) { deaf(c, "/doorman.Capacity/GetCapacity", resources(20_000), n.large) })
 		})
 	}
-	add("calls at once", func() { each(ctx, callers, "tcp", v.Edge, func(c net.Conn) { callsAtOnce(c, 0) }) })
-	add("calls with large headers", func() { each(ctx, largeCallers, "tcp", v.Edge, func(c net.Conn) { callsAtOnce(c, 15<<10) }) })
+	add("calls at once", func() { each(ctx, n.callers, "tcp", v.Edge, func(c net.Conn) { callsAtOnce(c, 0) }) })
+	add("calls with large headers", func() { each(ctx, n.largeCallers, "tcp", v.Edge, func(c net.Conn) { callsAtOnce(c, 15<<10) }) })
 	for _, at := range [][2]string{{"tcp", v.Edge}, {"unix", v.Unix}} {
-		add("large messages at "+at[1], func() { each(ctx, 8, at[0], at[1], func(c net.Conn) { whole(c, allow, longKey(), large) }) })
+		add("large messages at "+at[1], func() { each(ctx, n.whole, at[0], at[1], func(c net.Conn) { whole(c, allow, longKey(), n.large) }) })
 	}
 	for _, method := range []string{"GetCapacity", "GetServerCapacity", "ReleaseCapacity"} {
 		// Empty messages of two bytes, which take a hundred when they are decoded.
 		empty := bytes.Repeat([]byte{0x12, 0}, 2<<20-500)
 		add("empty resources to "+method, func() {
-			each(ctx, 8, "tcp", v.Edge, func(c net.Conn) { whole(c, "/doorman.Capacity/"+method, empty, large) })
+			each(ctx, n.whole, "tcp", v.Edge, func(c net.Conn) { whole(c, "/doorman.Capacity/"+method, empty, n.large) })
 		})
 	}
 	for _, entry := range []string{"{}", "[]", "null"} {
-		add("many entries "+entry, func() { v.entries(ctx, entry, large) })
+		add("many entries "+entry, func() { v.entries(ctx, entry, n.entries, n.large) })
 	}
-	add("new keys", func() { v.keys(ctx, newKeys) })
+	add("new keys", func() { v.keys(ctx, n.newKeys) })
 	for range 3 {
 		add("a bomb", func() { _ = v.bomb(ctx) }) // the daemon may close connections that hold much
 	}
@@ -202,12 +219,12 @@ func (v victim) keys(ctx context.Context, n int) {
 	http.DefaultClient.CloseIdleConnections()
 }
 
-// entries sends the largest bodies that have nothing but a list of entry, 32 at a time,
+// entries has so many clients send the largest bodies that have nothing but a list of entry,
 // each n times.
-func (v victim) entries(ctx context.Context, entry string, n int) {
+func (v victim) entries(ctx context.Context, entry string, clients, n int) {
 	body := `{"requests":[` + strings.Repeat(entry+",", (1<<20-20)/(len(entry)+1)) + entry + `]}`
 	var all sync.WaitGroup
-	for range 32 {
+	for range clients {
 		all.Go(func() {
 			client := &http.Client{Transport: &http.Transport{}}
 			defer client.CloseIdleConnections()

@@ -70,7 +70,7 @@ func TestADaemonWithTLSUnderAttack(t *testing.T) {
 	honest := authority.Issue(t, "honest")
 	d.tls = &tls.Config{RootCAs: authority.Pool(), Certificates: []tls.Certificate{honest}, MinVersion: tls.VersionTLS12}
 
-	many := 30
+	many := 8
 	if testrun.Long() {
 		many = 100
 	}
