@@ -14,13 +14,12 @@ var _ dynamicconfig.Source = (*Source)(nil)
 
 var errNil = errors.New("memory: no snapshot is set: call Set with one")
 
-// Source holds one snapshot. Safe for concurrent use. Make it with New.
+// Source holds one snapshot. Safe for concurrent use. Several Nodes of one process may share it.
+// Make it with New.
 type Source struct {
 	mu      sync.Mutex // guards what follows
 	current *dynamicconfig.Snapshot
-	loaded  *dynamicconfig.Snapshot // what the last Load found
-	read    bool                    // there was a Load
-	changed chan struct{}           // closed by the next Set
+	changed chan struct{} // closed by the next Set
 }
 
 // New makes a Source that has s. With a nil s, Load is an error until Set.
@@ -46,19 +45,17 @@ func (m *Source) Load(ctx context.Context) (*dynamicconfig.Snapshot, error) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.loaded, m.read = m.current, true
 	if m.current == nil {
 		return nil, errNil
 	}
 	return m.current, nil
 }
 
-// Watch implements dynamicconfig.Source.
+// Watch implements dynamicconfig.Source. It begins with the present configuration, whatever was
+// loaded: another user may have loaded it.
 func (m *Source) Watch(ctx context.Context, update func(*dynamicconfig.Snapshot, error)) error {
-	m.mu.Lock()
-	last, told := m.loaded, m.read
-	m.mu.Unlock()
-	for ctx.Err() == nil {
+	var last *dynamicconfig.Snapshot
+	for told := false; ctx.Err() == nil; {
 		m.mu.Lock()
 		current, changed := m.current, m.changed
 		m.mu.Unlock()

@@ -75,6 +75,36 @@ func TestWatchWithoutLoadBeginsWithThePresent(t *testing.T) {
 	})
 }
 
+// Of several users that share a Source, none misses a change that another has loaded.
+func TestUsersThatShareASourceMissNoChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one, two := limited(t, 1), limited(t, 2)
+		m := New(one)
+		if s, err := m.Load(t.Context()); s != one || err != nil {
+			t.Fatalf("Load = %v, %v", s, err)
+		}
+		m.Set(two)
+		if s, err := m.Load(t.Context()); s != two || err != nil { // another user
+			t.Fatalf("Load = %v, %v", s, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		told := make(chan *dynamicconfig.Snapshot, 1)
+		go func() {
+			_ = m.Watch(ctx, func(s *dynamicconfig.Snapshot, _ error) { told <- s })
+		}()
+		synctest.Wait()
+		select {
+		case s := <-told:
+			if s != two {
+				t.Errorf("told %v", s)
+			}
+		default:
+			t.Error("a user that loaded the first configuration never hears of the second")
+		}
+	})
+}
+
 func TestNothingToLoad(t *testing.T) {
 	if s, err := New(nil).Load(t.Context()); s != nil || err == nil {
 		t.Errorf("Load = %v, %v", s, err)
