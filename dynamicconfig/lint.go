@@ -9,6 +9,22 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
+// NewWarnings are the Warnings of next that before, which may be nil, does not have.
+func NewWarnings(before, next *Snapshot) (all []*Error) {
+	known := make(map[string]bool)
+	if before != nil {
+		for _, w := range before.Warnings() {
+			known[w.Message] = true
+		}
+	}
+	for _, w := range next.Warnings() {
+		if !known[w.Message] {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
 // Warnings are what is legal and surely not meant, in the order of the text: globs whose keys
 // all have an earlier rule, keys with characters that look like others, and costs that no
 // event may have.

@@ -196,6 +196,12 @@ func TestFromAMistakeToARollback(t *testing.T) {
 	second := strings.Replace(firstText, "100/s", "200/s", 1)
 	s.must(t, 200, `"changes":[{"kind":"changed","section":"limits","name":"orders:*"`, "POST", "/v1/limits/check", second)
 	s.must(t, 200, `100/s`, "PUT", "/v1/limits?dry_run&message=x", second, "If-Match", `"1"`)
+	odd := strings.Replace(second, "limits:", "limits:\n  - {key: 'оrders:*', limit: 5/s, algorithm: elastic}", 1) // begins with a Cyrillic letter
+	for _, ask := range [][2]string{{"POST", "/v1/limits/check"}, {"PUT", "/v1/limits?dry_run&message=x"}} {
+		if answer := s.must(t, 200, `beside Latin letters`, ask[0], ask[1], odd, "If-Match", `"1"`); strings.Count(answer, `"warnings":[{"line":2,`) != 1 {
+			t.Errorf("a likely mistake has its place: %s", answer)
+		}
+	}
 	s.must(t, 200, `"version":1`, "GET", "/v1/limits", "")
 	s.must(t, 201, `"version":2`, "PUT", "/v1/limits?message=the+sale", second, "If-Match", `"1"`)
 	s.must(t, 412, `"newest":2`, "PUT", "/v1/limits?message=late", firstText, "If-Match", `"1"`)

@@ -90,13 +90,28 @@ func mistakes(err error) (all []Mistake) {
 		return all
 	}
 	if e, ok := errors.AsType[*dynamicconfig.Error](err); ok {
-		m := Mistake{Line: e.Line, Column: e.Column, Message: e.Message}
-		if len(e.Source) <= maxSource {
-			m.Source = e.Source
-		}
-		return []Mistake{m}
+		return []Mistake{mistakeOf(e)}
 	}
 	return []Mistake{{Message: err.Error()}}
+}
+
+func mistakeOf(e *dynamicconfig.Error) Mistake {
+	m := Mistake{Line: e.Line, Column: e.Column, Message: e.Message}
+	if len(e.Source) <= maxSource {
+		m.Source = e.Source
+	}
+	return m
+}
+
+// maxWarnings bounds the likely mistakes in an answer.
+const maxWarnings = 100
+
+// Warnings are the first 100 of all.
+func Warnings(all []*dynamicconfig.Error) (likely []Mistake) {
+	for _, e := range all[:min(len(all), maxWarnings)] {
+		likely = append(likely, mistakeOf(e))
+	}
+	return likely
 }
 
 // Fail answers that a request was not done because of err. It answers also when the context of

@@ -110,11 +110,15 @@ func (a *Answers) Change(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	if err != nil {
 		return err
 	}
-	differs, err := mayChange(who, on, s)
+	old, err := on.Parse()
+	if err != nil {
+		old = nil // the change may be the remedy
+	}
+	differs, err := mayChange(who, old, s)
 	if err != nil {
 		return err
 	}
-	done := Outcome{Rules: len(s.Rules()), Changes: Changes(differs)}
+	done := outcomeOf(s, old, differs)
 	if dry || on.Number > 0 && on.Text == wanted {
 		return reply.JSON(w, http.StatusOK, done)
 	}
@@ -164,10 +168,9 @@ func tags(fields []string) iter.Seq[string] {
 	}
 }
 
-// mayChange is what s changes in a version, if who may do all of it.
-func mayChange(who *callers.Caller, on history.Version, s *dynamicconfig.Snapshot) ([]dynamicconfig.Change, error) {
-	old, err := on.Parse()
-	if err != nil { // the change may be the remedy
+// mayChange is what s changes in old, if who may do all of it. A nil old could not be used.
+func mayChange(who *callers.Caller, old, s *dynamicconfig.Snapshot) ([]dynamicconfig.Change, error) {
+	if old == nil {
 		return nil, who.MayChange("*")
 	}
 	differs := dynamicconfig.Diff(old, s)

@@ -59,6 +59,14 @@ type Outcome struct {
 
 	// Changes are against the newest version.
 	Changes []Change `json:"changes"`
+
+	// Warnings are likely mistakes that the newest version does not have, at most 100.
+	Warnings []reply.Mistake `json:"warnings,omitempty"`
+}
+
+// outcomeOf is what s changes in old; a nil old could not be used.
+func outcomeOf(s, old *dynamicconfig.Snapshot, changes []dynamicconfig.Change) Outcome {
+	return Outcome{Rules: len(s.Rules()), Changes: Changes(changes), Warnings: reply.Warnings(dynamicconfig.NewWarnings(old, s))}
 }
 
 // Tag names the version that was made in If-Match.
@@ -183,7 +191,7 @@ func (a *Answers) check(w http.ResponseWriter, r *http.Request, _ *callers.Calle
 			return reply.Refuse(http.StatusConflict, "%s cannot be used by this release: there is nothing to compare with", v.Name())
 		}
 	}
-	return reply.JSON(w, http.StatusOK, Outcome{Rules: len(s.Rules()), Changes: Changes(dynamicconfig.Diff(old, s))})
+	return reply.JSON(w, http.StatusOK, outcomeOf(s, old, dynamicconfig.Diff(old, s)))
 }
 
 // Parse is text as limits that this daemon, whose limits are in force, can use.

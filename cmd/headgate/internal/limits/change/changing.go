@@ -224,16 +224,8 @@ func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, 
 			why = append(why, dangers(old, new, changes)...)
 		}
 	}
-	known := make(map[string]bool)
-	if old != nil {
-		for _, w := range old.Warnings() {
-			known[w.Message] = true
-		}
-	}
-	for _, w := range new.Warnings() {
-		if !known[w.Message] {
-			fmt.Fprintln(cmd.ErrOrStderr(), w)
-		}
+	for _, w := range dynamicconfig.NewWarnings(old, new) {
+		fmt.Fprintln(cmd.ErrOrStderr(), w)
 	}
 	return confirm(cmd, c.yes || c.dryRun, why...)
 }
