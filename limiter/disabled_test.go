@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/stage"
@@ -65,5 +66,29 @@ func TestARefundWhileAMigrationIsDisabledIsNotLost(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Where a service's own Migrator makes no Migration, the side that answers decides alone.
+func TestAMigratorThatMakesNothingMeasuresNothing(t *testing.T) {
+	makesNone := stage.Migrator{
+		Stages: func(stage.Instant, stage.Stage, stage.Stage, dynamicconfig.Mode, func(func()) bool) stage.Migration {
+			return nil
+		},
+		Slots: func(stage.Slots, stage.Slots, dynamicconfig.Mode) stage.SlotsMigration { return nil },
+	}
+	const limits = "limits: [{key: k, limit: 0.000001/s, burst: 20, migrate: {from: even, to: elastic, mode: old-shadow-new}}, {key: s, limit: 2 in-flight, migrate: {from: even, to: fair-share, mode: old-shadow-new}}]"
+	g := limiter.NewGroup(traceLimits(t, limits), 1, limiter.WithMigration(makesNone), driver.WithSeed(1))
+	for range 2 {
+		if !g.For("k").AllowN(time.Now(), 10) {
+			t.Error("tokens are refused")
+		}
+		if _, ok := g.For("s").TryAcquire(1); !ok {
+			t.Error("a slot is refused")
+		}
+		g.Configure(traceLimits(t, limits))
+	}
+	if _, ok := g.For("s").TryAcquire(1); ok || g.For("k").Allow() {
+		t.Error("more than the limit is allowed")
 	}
 }

@@ -61,7 +61,7 @@ func (d Divergence) Plus(other Divergence) Divergence {
 // Migrator makes Migrations: package shadow has one.
 type Migrator struct {
 	// Stages returns a Migration that is in mode. background runs what takes
-	// time, or returns false if too much is under way.
+	// time, or returns false if too much is under way. If it returns nil, the side that answers decides alone.
 	Stages func(now Instant, old, new Stage, mode dynamicconfig.Mode, background func(func()) bool) Migration
 
 	// Slots is Stages for slots in flight.

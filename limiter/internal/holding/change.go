@@ -197,6 +197,9 @@ func (c *Change) migrate(tokens float64) bool {
 	default:
 		return false
 	}
+	if m.stages == nil && m.slots == nil {
+		return false
+	}
 	m.bypass(rule.Bypassed())
 	if next.extras = next.extras.withMigration(m); inFlight {
 		next.Slots = m.slots
