@@ -97,7 +97,7 @@ func dipped(admitted []int) bool {
 
 // The same over real connections, in real time: three runs, of which one may be
 // unlucky. A machine that does not get to send for a while sends all that is due at
-// once then.
+// once then, and such a run does not count.
 func TestNodesOnLoopbackUseTheLimitOfClumps(t *testing.T) {
 	if !testrun.Long() {
 		t.Skip("takes two minutes, in which the machine should be idle: set HEADGATE_LONG=1")
@@ -106,7 +106,10 @@ func TestNodesOnLoopbackUseTheLimitOfClumps(t *testing.T) {
 		var dips [][]int
 		for seed := range uint64(3) {
 			nodes, _ := cluster(t, 3, memory.New(limits(t, clumpRules(algorithm))))
-			if seconds := play(nodes, clumps(seed)); dipped(seconds) {
+			seconds, late := play(nodes, clumps(seed))
+			if late > 100*time.Millisecond {
+				t.Logf("%s: the machine stood still for %v, so this run shows nothing", algorithm, late)
+			} else if dipped(seconds) {
 				dips = append(dips, seconds)
 			}
 		}
@@ -131,23 +134,25 @@ func sumOf(all []int) (sum int) {
 // clumpsAtNodes is how much three nodes admit in each second. Time is the bubble's.
 func clumpsAtNodes(t *testing.T, algorithm string, all []clump) []int {
 	nodes, _ := bubble.Start(t, 3, clumpRules(algorithm))
-	return play(nodes, all)
+	admitted, _ := play(nodes, all)
+	return admitted
 }
 
 // play has nodes decide about all events, each at its time, and returns how many they
-// admit in each second.
-func play(nodes []*headgate.Node, all []clump) []int {
-	admitted := make([]int, clumpsFor/time.Second)
+// admit in each second, and how late an event was at most.
+func play(nodes []*headgate.Node, all []clump) (admitted []int, late time.Duration) {
+	admitted = make([]int, clumpsFor/time.Second)
 	began := time.Now()
 	for _, c := range all {
 		<-time.After(time.Until(began.Add(c.at)))
+		late = max(late, time.Since(began)-c.at)
 		for range clumpSize {
 			if nodes[c.host].For("k").Allow() {
 				admitted[c.at/time.Second]++
 			}
 		}
 	}
-	return admitted
+	return admitted, late
 }
 
 // clumpsSimulated is how much the simulator admits in each second.
