@@ -220,7 +220,7 @@ func explain(err error, body []byte, to any) error {
 func wanted(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Int64:
-		return fmt.Sprintf("a whole number, as in 1, up to %d", math.MaxInt64)
+		return fmt.Sprintf("a whole number, as in 1, up to %d", int64(math.MaxInt64))
 	case reflect.String:
 		return "text in quotes"
 	case reflect.Bool:
