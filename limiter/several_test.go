@@ -106,6 +106,10 @@ func TestARefusalOfSeveralLimitsTakesNothing(t *testing.T) {
 					if rapid.Bool().Draw(rt, "refuse") {
 						costs = append(costs, limiter.Cost{Limiter: g.For("refuses"), N: 2})
 					}
+					for _, c := range costs { // so that the host has heard what the buckets elsewhere have
+						c.Limiter.AllowN(time.Now(), 0)
+					}
+					synctest.Wait()
 					before := state()
 					_, refused := limiter.TakeAll(context.Background(), pick(rt, "longest", 0, time.Second, 4*time.Second), costs...)
 					synctest.Wait()
