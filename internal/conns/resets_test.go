@@ -85,4 +85,8 @@ func TestResetsOfOthersCloseNothing(t *testing.T) {
 			t.Errorf("%d: %v, want %v", i, broken, tc.broken)
 		}
 	}
+	var few resets
+	if few.add(peer(1), 10, 60, time.Time{}) || few.add(peer(2), 40, 60, time.Time{}) {
+		t.Error("50 resets are too many where 60 are bearable")
+	}
 }
