@@ -156,8 +156,8 @@ func TestALeaseFromAboveIsAsOldAsTheClaimThatItAnswers(t *testing.T) {
 	}
 }
 
-// The answer to a claim of before says nothing to a key that has got a cluster above anew: its
-// time counts from the claim, and nobody knows any more when that was.
+// A key loses its cluster above, and gets one again, while a claim is under way. The answer to that
+// claim changes nothing: a lease lasts from the claim on, and the owner has forgotten its time.
 func TestAnAnswerToAnEarlierClaimIsNoLease(t *testing.T) {
 	with := terms(dynamicconfig.Rule{Limit: 1000, Parent: true, Algorithm: "request-weighted"})
 	without := with

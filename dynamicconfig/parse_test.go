@@ -151,7 +151,7 @@ func TestParseTakesOtherLineEnds(t *testing.T) {
 // before it gets there.
 func TestParseRefusesBombsAtOnce(t *testing.T) {
 	if testing.Short() {
-		t.Skip("each bomb is an eighth of a MiB or more")
+		t.Skip("each bomb has 128 KiB or more")
 	}
 	size, most := MaxSize/8, 2*time.Second // what takes quadratic time takes a sixteenth of that of half a MiB
 	if testrun.Long() {

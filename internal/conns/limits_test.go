@@ -24,6 +24,14 @@ type piped struct {
 
 func (l *piped) Accept() (net.Conn, error) { return <-l.conns, nil }
 
+// limited is a listener of a few connections under tight limits. It ends with the test.
+func limited(t *testing.T) *Listener {
+	l := Track(&piped{conns: make(chan net.Conn)}, 10)
+	l.Limit(tight)
+	t.Cleanup(l.CloseAll)
+	return l
+}
+
 // inspect returns a client's end of a connection whose server's end l inspects, and
 // whether that end has been closed.
 func inspect(t *testing.T, l *Listener) (client net.Conn, closed func() bool) {
@@ -149,9 +157,7 @@ func TestLimitsOfUnfinishedRequests(t *testing.T) {
 // The server's answer ends a call, and no frame before the last does.
 func TestAnAnswerEndsACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := Track(&piped{conns: make(chan net.Conn)}, 10)
-		l.Limit(tight)
-		defer l.CloseAll()
+		l := limited(t)
 		c, closed := inspect(t, l)
 		go func() { _, _ = io.Copy(io.Discard, c) }()
 		for i := range byte(50) {
@@ -327,9 +333,7 @@ func TestLargeAnswersAreBounded(t *testing.T) {
 // A request that the server ends is over, although the client never says so.
 func TestAServerEndsARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := Track(&piped{conns: make(chan net.Conn)}, 10)
-		l.Limit(tight)
-		defer l.CloseAll()
+		l := limited(t)
 		c, closed := inspect(t, l)
 		go func() { _, _ = io.Copy(io.Discard, c) }()
 		frame(c, frameHeaders, 0, 1, 5)
@@ -346,9 +350,7 @@ func TestAServerEndsARequest(t *testing.T) {
 
 func TestWhoHoldsMostMakesRoomForOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := Track(&piped{conns: make(chan net.Conn)}, 10)
-		l.Limit(tight)
-		defer l.CloseAll()
+		l := limited(t)
 		var all []func() bool
 		for _, n := range []int{80, 50, 30} { // 150 may be held
 			c, closed := inspect(t, l)
@@ -369,9 +371,7 @@ func TestWhoHoldsMostMakesRoomForOthers(t *testing.T) {
 // that holds little stay open.
 func TestAPeerThatHoldsLittleLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := Track(&piped{conns: make(chan net.Conn)}, 10)
-		l.Limit(tight)
-		defer l.CloseAll()
+		l := limited(t)
 		closed := make(map[int]func() bool)
 		for _, bytes := range []int{60, 10} {
 			var c net.Conn

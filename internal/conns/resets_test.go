@@ -4,7 +4,6 @@ package conns
 
 import (
 	"io"
-	"net"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -14,9 +13,7 @@ import (
 // A client spreads its resets over connections, and opens more of them.
 func TestResetsOverAllConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := Track(&piped{conns: make(chan net.Conn)}, 10)
-		l.Limit(tight)
-		defer l.CloseAll()
+		l := limited(t)
 		honest, honestClosed := inspect(t, l)
 		reset := func() (closed bool) {
 			c, over := inspect(t, l)
@@ -44,9 +41,7 @@ func TestResetsOverAllConnections(t *testing.T) {
 // A server resets a request because of what its client sent, and may still work on it.
 func TestAServersResetsCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := Track(&piped{conns: make(chan net.Conn)}, 10)
-		l.Limit(tight)
-		defer l.CloseAll()
+		l := limited(t)
 		c, closed := inspect(t, l)
 		go func() { _, _ = io.Copy(io.Discard, c) }()
 		for i := range byte(61) {

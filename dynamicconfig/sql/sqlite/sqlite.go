@@ -154,7 +154,7 @@ func (f *file) remedy(err error) string {
 	case busy:
 		return "another process has been writing to " + f.path + " for long: try again, or find out which one it is"
 	case readOnly, cannotOpen:
-		return "SQLite writes to files beside " + f.path + " also when it only reads: run this as the user of the daemon, who may write there, on a file system that is not read-only"
+		return "SQLite writes to files beside " + f.path + ", even to read: run this as the user of the daemon, on a file system that is not read-only"
 	}
 	return ""
 }

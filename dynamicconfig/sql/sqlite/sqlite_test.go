@@ -110,6 +110,17 @@ func TestAFileThatIsNoDatabase(t *testing.T) {
 	}
 }
 
+// stored is the path of a file in dir that has one version.
+func stored(t *testing.T, dir string) string {
+	t.Helper()
+	s := open(dir)
+	_, err := s.Append(t.Context(), history.Change{Text: "limits: []", Author: "a"})
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, FileName)
+}
+
 // The end of a file is lost, as on a full disk that a copy was made to, or a page has become zeros.
 func TestADamagedFile(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
@@ -125,16 +136,11 @@ func TestADamagedFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := open(dir)
-			_, err := s.Append(t.Context(), history.Change{Text: "limits: []", Author: "a"})
-			if err := errors.Join(err, s.Close()); err != nil {
-				t.Fatal(err)
-			}
-			path := filepath.Join(dir, FileName)
+			path := stored(t, dir)
 			if err := damage(path); err != nil {
 				t.Fatal(err)
 			}
-			s = open(dir)
+			s := open(dir)
 			defer s.Close()
 			if _, err := s.Newest(t.Context()); err == nil || !strings.Contains(err.Error(), path+" is damaged: move it away") {
 				t.Errorf("Newest = %v", err)
@@ -161,19 +167,14 @@ func TestAFileOfAnotherUser(t *testing.T) {
 	}
 }
 
-// So it is on a file system that is read-only: what SQLite needs beside the file cannot be made.
+// On a read-only file system, SQLite cannot make the files that it needs beside the database.
 func TestNothingCanBeWrittenBesideTheFile(t *testing.T) {
 	dir := t.TempDir()
-	s := open(dir)
-	_, err := s.Append(t.Context(), history.Change{Text: "limits: []", Author: "a"})
-	if err := errors.Join(err, s.Close()); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, FileName)
+	path := stored(t, dir)
 	if err := os.Mkdir(path+"-wal", 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s = open(dir)
+	s := open(dir)
 	defer s.Close()
 	if _, err := s.Newest(t.Context()); err == nil || !strings.Contains(err.Error(), "SQLite writes to files beside "+path) {
 		t.Errorf("Newest = %v", err)

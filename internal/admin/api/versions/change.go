@@ -168,7 +168,7 @@ func tags(fields []string) iter.Seq[string] {
 	}
 }
 
-// mayChange is what s changes in old, if who may do all of it. A nil old could not be used.
+// mayChange returns what s changes in old, or an error if who may not make all of these changes. A nil old is one that cannot be parsed.
 func mayChange(who *callers.Caller, old, s *dynamicconfig.Snapshot) ([]dynamicconfig.Change, error) {
 	if old == nil {
 		return nil, who.MayChange("*")

@@ -64,7 +64,7 @@ type Outcome struct {
 	Warnings []reply.Mistake `json:"warnings,omitempty"`
 }
 
-// outcomeOf is what s changes in old; a nil old could not be used.
+// outcomeOf tells what s changes in old. A nil old is one that cannot be parsed.
 func outcomeOf(s, old *dynamicconfig.Snapshot, changes []dynamicconfig.Change) Outcome {
 	return Outcome{Rules: len(s.Rules()), Changes: Changes(changes), Warnings: reply.Warnings(dynamicconfig.NewWarnings(old, s))}
 }

@@ -110,7 +110,7 @@ func (w *Watch) Run(ctx context.Context, out io.Writer, s adminclient.Store, bef
 	}
 }
 
-// overtaken is the error that another version came after version stored: nobody follows stored then.
+// overtaken is the error of a watch whose version, stored, was replaced by a later one, which members follow instead.
 // A decider that does not answer does not say so.
 func overtaken(ctx context.Context, s adminclient.Store, before, stored history.Version) error {
 	ctx, cancel := context.WithTimeout(ctx, answered)

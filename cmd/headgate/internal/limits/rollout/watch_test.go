@@ -107,7 +107,7 @@ func TestAChangeThatNobodyCouldWatchIsNoSuccess(t *testing.T) {
 	}
 }
 
-// Who watches a change hears that another one came after it, which members follow instead.
+// A watch ends with an error when a later change replaces the one that it watches.
 func TestAChangeThatAnotherOneFollowsIsNotWatched(t *testing.T) {
 	t.Parallel()
 	s := storeAt(t, func(w http.ResponseWriter, r *http.Request) {
