@@ -185,3 +185,19 @@ func TestAFormNamesItsVersionAsTheAPIDoes(t *testing.T) {
 		t.Errorf("If-Match: %q, want %s", match, want)
 	}
 }
+
+// Who checks limits, reviews a change or confirms a rollback sees the likely mistakes.
+func TestLikelyMistakesAreShown(t *testing.T) {
+	u := New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(versions.Outcome{Rules: 2, Warnings: []reply.Mistake{{Line: 3, Column: 1, Message: "it looks like another"}}})
+	}), "here")
+	for path, form := range map[string]url.Values{"/limits/check": {}, "/limits/review": {"base": {"7-f7"}}, "/limits/rollback": {"base": {"7-f7"}, "to": {"6"}}} {
+		r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(form.Encode()))
+		r.Header.Set("Content-Type", urlencoded)
+		w := httptest.NewRecorder()
+		u.ServeHTTP(w, r)
+		if page := w.Body.String(); !strings.Contains(page, "it looks like another") || strings.Contains(page, "without a mistake") {
+			t.Errorf("%s: %d\n%s", path, w.Code, page)
+		}
+	}
+}
