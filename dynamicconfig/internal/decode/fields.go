@@ -106,13 +106,13 @@ func RuleFields() []string { return slices.Clone(knownRule) }
 // file reads a whole config file.
 func (d *decoder) file(root ast.Node) {
 	fields, _ := d.Mapping(root, "the file", knownTop)
-	d.fields(func(name string) ast.Node { return strictyaml.Find(fields, name) })
+	d.fields(func(name string) ast.Node { return strictyaml.Find(fields, name) }, d.limitsOf)
 }
 
-// fields reads what a file has at its top.
-func (d *decoder) fields(top func(name string) ast.Node) {
+// fields reads what a file has at its top, its rules with limits.
+func (d *decoder) fields(top func(name string) ast.Node, limits func(n ast.Node)) {
 	d.defaultsOf(top("defaults"))
-	d.limitsOf(top("limits"))
+	limits(top("limits"))
 	d.unmatchedOf(top("unmatched"))
 	d.overridesOf(top("overrides"))
 	d.valuesOf(top("properties"))

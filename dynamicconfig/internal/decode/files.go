@@ -101,7 +101,7 @@ func (p *part) settings() ast.Node {
 func (p *part) decode(cluster rule.Properties) {
 	if p.content == nil {
 		p.cluster = cluster
-		p.fields(func(name string) ast.Node { return p.top[name] })
+		p.fields(func(name string) ast.Node { return p.top[name] }, p.limitsOf)
 		p.content = p.Finish()
 	}
 }

@@ -26,6 +26,7 @@ func many(n int) []byte {
 		}
 	}
 	b.WriteString("# the rest\nunmatched: {limit: 5/s, algorithm: mine}\nproperties: {a.b: 5}\n")
+	b.WriteString("overrides:\n  - {key: \"tenant-000000:orders\", limit: 2x, until: 2026-11-21T06:00:00Z, author: ada, reason: the sale}\n")
 	return []byte(b.String())
 }
 

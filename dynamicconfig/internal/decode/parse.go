@@ -76,19 +76,18 @@ func parseLarge(data []byte) Result {
 		return unread("has %d bytes: use at most %d, or write limits: in a line of its own, and the rules below it, without tabs and anchors", len(data), MaxSize)
 	}
 	fields, _ := d.Mapping(root, "the file", knownTop)
-	d.defaultsOf(strictyaml.Find(fields, "defaults"))
-	most := len(data) / 20 // bytes of the shortest rule
-	d.Grow(min(bytes.Count(data, []byte("key:")), most))
-	i := 0
-	rest := rules(func(item ast.Node) {
-		d.limit(i, item)
-		i++
+	d.fields(func(name string) ast.Node { return strictyaml.Find(fields, name) }, func(ast.Node) {
+		most := len(data) / 20 // bytes of the shortest rule
+		d.Grow(min(bytes.Count(data, []byte("key:")), most))
+		i := 0
+		rest := rules(func(item ast.Node) {
+			d.limit(i, item)
+			i++
+		})
+		if rest > 0 {
+			d.Add(build.Mark{Line: rest, Column: 1}, "is not understood in a file of more than %d bytes: write the rule as - {key: \"a\", limit: 1/s}, or each of its fields in a line of its own", MaxSize)
+		}
 	})
-	if rest > 0 {
-		d.Add(build.Mark{Line: rest, Column: 1}, "is not understood in a file of more than %d bytes: write the rule as - {key: \"a\", limit: 1/s}, or each of its fields in a line of its own", MaxSize)
-	}
-	d.unmatchedOf(strictyaml.Find(fields, "unmatched"))
-	d.valuesOf(strictyaml.Find(fields, "properties"))
 	return d.result()
 }
 
