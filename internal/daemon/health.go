@@ -117,6 +117,7 @@ func (d *Daemon) unreachable() (part float64) {
 func (d *Daemon) retire(ctx context.Context) {
 	d.phase.Store(stopping)
 	close(d.phase.stopping)
+	d.web.Retire()
 	d.edge.Retire()
 	d.leaveCluster()
 	if d.config.LameDuck == 0 {

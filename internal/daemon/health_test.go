@@ -158,6 +158,24 @@ func TestADaemonThatStartsIsNotReady(t *testing.T) {
 	}
 }
 
+// closes reports whether an answer over HTTP is the last of its connection.
+func closes(t *testing.T, client *http.Client) bool {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://headgate/livez", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+		t.Fatal(err)
+	}
+	return answer.Close
+}
+
 func TestALameDuckAnswersUntilItsTimeIsOver(t *testing.T) {
 	c := config(t)
 	c.HTTP, c.Admin, c.LameDuck, c.Drain = "127.0.0.1:0", "127.0.0.1:0", time.Hour, time.Hour
@@ -174,6 +192,10 @@ func TestALameDuckAnswersUntilItsTimeIsOver(t *testing.T) {
 		t.Fatalf("%v, %v", r, err)
 	}
 	describe := describing(t, dial(t, d.Edge()))
+	client := httpTo(t, "tcp", d.HTTP())
+	if closes(t, client) {
+		t.Error("the connection ends with an answer before the daemon stops")
+	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- d.Stop(context.Background()) }()
 	if r, err := watch.Recv(); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
@@ -182,7 +204,10 @@ func TestALameDuckAnswersUntilItsTimeIsOver(t *testing.T) {
 	if r, err := check.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("health: %v, %v", r, err)
 	}
-	client := httpTo(t, "tcp", d.HTTP())
+	// Who keeps a connection asks another daemon before this one closes what is open.
+	if !closes(t, client) {
+		t.Error("the connection does not end with its next answer")
+	}
 	for path, want := range map[string]int{"/readyz": 503, "/livez": 200} {
 		if status, err := get(t, client, path); status != want || err != nil {
 			t.Errorf("%s: %d, %v", path, status, err)
@@ -212,7 +237,7 @@ func TestALameDuckLastsAsLongAsItIsTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lame := func(ctx context.Context, lasts time.Duration) time.Duration {
 			d := &Daemon{phase: phase{stopping: make(chan struct{})}, config: Config{LameDuck: lasts}, log: quiet, ending: doors.NewEnding()}
-			d.edge = doors.NewEdge(conns.Track(nil, 0), doors.NewTurns(), d.ending)
+			d.edge, d.web = doors.NewEdge(conns.Track(nil, 0), doors.NewTurns(), d.ending), doors.NewWeb(d.ending)
 			began := time.Now()
 			d.retire(ctx)
 			if d.phase.ready() {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/internal/conns"
@@ -24,6 +25,7 @@ type Web struct {
 	unix      *splitter // nil without a Unix socket
 	ending    *Ending
 	loops     sync.WaitGroup
+	retired   atomic.Bool
 }
 
 // NewWeb returns a Web that does not serve yet.
@@ -51,7 +53,7 @@ func (w *Web) HangUp() {
 
 // Serve begins to answer with handler. meter may be nil.
 func (w *Web) Serve(handler http.Handler, panics *Panics, meter *Meter, log *slog.Logger) {
-	handler = holdBodies(panics.wrap(handler))
+	handler = w.untilRetired(holdBodies(panics.wrap(handler)))
 	if meter != nil {
 		handler = meter.timed(handler)
 	}
@@ -61,6 +63,20 @@ func (w *Web) Serve(handler http.Handler, panics *Panics, meter *Meter, log *slo
 	for _, l := range w.listeners {
 		w.loops.Go(func() { w.ending.End(w.server.Serve(l)) })
 	}
+}
+
+// Retire has each connection end with its next answer, which says so. A program that keeps
+// its connection then sends the next request to another daemon, and none while Stop closes
+// what is open.
+func (w *Web) Retire() { w.retired.Store(true) }
+
+func (w *Web) untilRetired(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		if w.retired.Load() {
+			to.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(to, r)
+	})
 }
 
 // Stop lets requests end for as long as drain, and ends the others, which is no
