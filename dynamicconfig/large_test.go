@@ -93,3 +93,30 @@ func BenchmarkMatchInParsed(b *testing.B) {
 		}
 	}
 }
+
+func TestOneLargeTextIsParsedOnce(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("limits:\n")
+	for i := range 5000 {
+		fmt.Fprintf(&text, "  - {key: k%d, limit: 5/s}\n", i)
+	}
+	first, err := Parse("first", []byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := Parse("second", []byte(text.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one, _ := first.Match("k7")
+	other, _ := second.Match("k7")
+	if one != other {
+		t.Error("the same text was parsed again, while its limits are in use")
+	}
+	if first.Name() != "first" || second.Name() != "second" || first.Version() != second.Version() || second.Text() != text.String() {
+		t.Errorf("they are called %q and %q", first.Name(), second.Name())
+	}
+	if third, err := Parse("third", []byte(strings.Replace(text.String(), "5/s", "6/s", 1))); err != nil || third.Version() == first.Version() {
+		t.Errorf("another text has the same version, or the error %v", err)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/decode"
+	"github.com/headgate/headgate/dynamicconfig/internal/memo"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 )
 
@@ -50,15 +51,34 @@ func ParseChecked(name string, data []byte, check func(*Snapshot) error) (*Snaps
 	return s, nil
 }
 
+// parsed are the newest Snapshots of large texts: one change has the text before it, and the one after it, parsed at
+// several places.
+var parsed memo.Memo[Snapshot]
+
+// largeText is how many bytes take a while to parse.
+const largeText = 1 << 16
+
 // parse is Parse that also returns, beside an error, the Snapshot of what has no mistake;
 // nil if the text could not be read.
 func parse(name string, data []byte) (*Snapshot, error) {
+	large := len(data) >= largeText
+	if large {
+		if s := parsed.Find(func(s *Snapshot) bool { return s.origin.text == string(data) }); s != nil {
+			named := *s
+			named.origin.name, named.origin.first = name, s
+			return &named, nil
+		}
+	}
 	r := decode.Parse(data)
 	o := origin{name: name, text: r.Text}
 	if r.Content == nil {
 		return nil, o.err(r.Problems)
 	}
-	return snapshotOf(o, r.Problems, r.Content)
+	s, err := snapshotOf(o, r.Problems, r.Content)
+	if large && err == nil {
+		parsed.Add(s)
+	}
+	return s, err
 }
 
 // File is one of several config files that are one configuration together.

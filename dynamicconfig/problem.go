@@ -58,6 +58,8 @@ func (e *Error) Error() string {
 type origin struct {
 	name string
 	text string // empty when made in code
+
+	first *Snapshot // of the same text, which shares all but the name; kept for parsed to find. nil if this is the first
 }
 
 // err is nil, or an *Error for each of p joined.

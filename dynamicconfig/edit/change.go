@@ -34,16 +34,17 @@ func (d *document) replace(from, to int, text string) {
 func (d *document) apply() (string, error) {
 	slices.SortStableFunc(d.changes, func(a, b replacement) int { return cmp.Compare(a.from, b.from) })
 	var b strings.Builder
-	at := 0
+	at, whole := 0, d.from.whole
 	for _, c := range d.changes {
-		if c.from < at {
+		from, to := d.from.in(c.from), d.from.in(c.to)
+		if from < at {
 			return "", errors.New("the fields stand too close together to be changed at once: change one at a time")
 		}
-		b.WriteString(d.text[at:c.from])
+		b.WriteString(whole[at:from])
 		b.WriteString(c.text)
-		at = c.to
+		at = to
 	}
-	b.WriteString(d.text[at:])
+	b.WriteString(whole[at:])
 	return b.String(), nil
 }
 
@@ -145,8 +146,8 @@ func (d *document) remove(r rule) {
 	}
 }
 
-// add adds a rule before another, or as the last if before is -1.
-func (d *document) add(before int, fields []Field) {
+// add adds a rule before another one with a key, or as the last if before is empty.
+func (d *document) add(before string, fields []Field) {
 	if len(d.rules) == 0 && d.inFlow() {
 		d.setInRoot(d.limits, "limits", "["+d.braces(fields)+"]")
 		return
@@ -162,11 +163,11 @@ func (d *document) add(before int, fields []Field) {
 		return
 	}
 	like := d.rules[len(d.rules)-1]
-	if before >= 0 {
-		like = d.rules[before]
+	if r, ok := d.rule(before); ok {
+		like = r
 	}
 	if like.dash < 0 {
-		d.addBetween(like, before >= 0, d.braces(fields))
+		d.addBetween(like, before != "", d.braces(fields))
 		return
 	}
 	begin := d.lineOf(like.dash)
@@ -177,7 +178,7 @@ func (d *document) add(before int, fields []Field) {
 		text = d.item(indent, strings.Repeat(" ", max(inner-1, 1)), fields)
 	}
 	at := d.block(like.dash)
-	if before >= 0 {
+	if before != "" {
 		at = d.commentAbove(like.dash)
 	}
 	d.insertLine(at, text)

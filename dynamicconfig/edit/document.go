@@ -13,8 +13,9 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 )
 
-// document is a config file as text and as a tree. All places are bytes of text.
+// document is an excerpt of a config file as text and as a tree. All places are bytes of text.
 type document struct {
+	from  excerpt
 	text  string
 	lines []int // where each line begins
 	end   string
@@ -23,6 +24,7 @@ type document struct {
 	limits    *ast.MappingValueNode // nil without the field
 	overrides *ast.MappingValueNode // nil without the field
 	rules     []rule
+	numbers   map[string]int // of rules, by their keys
 
 	changes []replacement // to be made
 }
@@ -36,9 +38,10 @@ type rule struct {
 	node *ast.MappingNode
 }
 
-// read finds the rules of text, which is a valid config file.
-func read(text string) (*document, error) {
-	d := &document{text: text, end: "\n", lines: []int{0}}
+// read finds the rules of x, which is of a valid config file.
+func read(x excerpt) (*document, error) {
+	text := x.text()
+	d := &document{from: x, text: text, end: "\n", lines: []int{0}, numbers: make(map[string]int)}
 	if strings.Contains(text, "\r\n") {
 		d.end = "\r\n"
 	}
@@ -80,6 +83,7 @@ func read(text string) (*document, error) {
 		if !list.IsFlowStyle {
 			r.dash = d.dashBefore(m)
 		}
+		d.numbers[r.key] = len(d.rules)
 		d.rules = append(d.rules, r)
 	}
 	return d, nil
@@ -90,12 +94,11 @@ func (d *document) inFlow() bool { return d.root.IsFlowStyle }
 
 // rule finds the rule with exactly this key.
 func (d *document) rule(key string) (rule, bool) {
-	for _, r := range d.rules {
-		if r.key == key {
-			return r, true
-		}
+	i, ok := d.numbers[key]
+	if !ok {
+		return rule{}, false
 	}
-	return rule{}, false
+	return d.rules[i], true
 }
 
 // field finds a field of a rule; nil without it.

@@ -30,20 +30,13 @@ var ErrNoRule = errors.New("no rule has this key")
 // covers it, and other rules stand last. JSON stays JSON. The error joins a *dynamicconfig.Error for each
 // mistake, with its place in the changed text.
 func Set(text, key string, fields ...Field) (string, error) {
-	known := dynamicconfig.RuleFields()
-	for i, f := range fields {
-		if f.Name == "key" || f.Name == "" {
-			return "", fmt.Errorf("the field %q cannot be set: a rule with another key is another rule", f.Name)
-		}
-		if f.Value == "" && !slices.Contains(known, f.Name) { // a value would be refused at its place in the text
-			return "", fmt.Errorf("there is no field %s to remove: %s", message.Quote(f.Name), message.Suggest(f.Name, known))
-		}
-		if slices.ContainsFunc(fields[:i], func(other Field) bool { return other.Name == f.Name }) {
-			return "", fmt.Errorf("%s: the field is to be changed twice: give it one value, or remove it", f.Name)
-		}
-		if strings.ContainsAny(f.Value, "\n\r") {
-			return "", fmt.Errorf("%s: the value has several lines: write one", f.Name)
-		}
+	return setAll(text, []string{key}, fields)
+}
+
+// setAll is Set for several rules, each of which gets the same fields.
+func setAll(text string, keys []string, fields []Field) (string, error) {
+	if err := checkFields(fields); err != nil {
+		return "", err
 	}
 	if strings.TrimSpace(text) == "" {
 		text = "limits: []\n"
@@ -52,20 +45,64 @@ func Set(text, key string, fields ...Field) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	d, err := read(text)
+	rules := old.Rules()
+	numbers := numbersOf(rules)
+	before := make(map[string]string)
+	var needed []int
+	for _, key := range keys {
+		at, ok := numbers[key]
+		if !ok {
+			if at = placeFor(rules, key); at >= 0 {
+				before[key] = rules[at].Key
+			}
+		}
+		needed = append(needed, at)
+	}
+	d, err := read(excerptOf(text, len(rules), needed))
 	if err != nil {
 		return "", err
 	}
-	r, ok := d.rule(key)
-	if !ok {
-		stated := slices.DeleteFunc(slices.Clone(fields), func(f Field) bool { return f.Value == "" })
-		d.add(placeFor(old, key), append([]Field{{"key", key}}, stated...))
-		return d.checked(old, key)
+	for _, key := range keys {
+		r, ok := d.rule(key)
+		if !ok {
+			stated := slices.DeleteFunc(slices.Clone(fields), func(f Field) bool { return f.Value == "" })
+			d.add(before[key], append([]Field{{"key", key}}, stated...))
+			continue
+		}
+		for _, f := range fields {
+			d.set(r, f)
+		}
 	}
-	for _, f := range fields {
-		d.set(r, f)
+	return d.checked(old, keys...)
+}
+
+// checkFields returns why no rule can get fields.
+func checkFields(fields []Field) error {
+	known := dynamicconfig.RuleFields()
+	for i, f := range fields {
+		if f.Name == "key" || f.Name == "" {
+			return fmt.Errorf("the field %q cannot be set: a rule with another key is another rule", f.Name)
+		}
+		if f.Value == "" && !slices.Contains(known, f.Name) { // a value would be refused at its place in the text
+			return fmt.Errorf("there is no field %s to remove: %s", message.Quote(f.Name), message.Suggest(f.Name, known))
+		}
+		if slices.ContainsFunc(fields[:i], func(other Field) bool { return other.Name == f.Name }) {
+			return fmt.Errorf("%s: the field is to be changed twice: give it one value, or remove it", f.Name)
+		}
+		if strings.ContainsAny(f.Value, "\n\r") {
+			return fmt.Errorf("%s: the value has several lines: write one", f.Name)
+		}
 	}
-	return d.checked(old, key)
+	return nil
+}
+
+// numbersOf are the numbers of rules by their keys.
+func numbersOf(rules []dynamicconfig.Rule) map[string]int {
+	numbers := make(map[string]int, len(rules))
+	for i := range rules {
+		numbers[rules[i].Key] = i
+	}
+	return numbers
 }
 
 // Remove returns text without the rule whose key is exactly key, and without the comment
@@ -75,21 +112,26 @@ func Remove(text, key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	d, err := read(text)
+	rules := old.Rules()
+	number, ok := numbersOf(rules)[key]
+	if !ok {
+		return "", ErrNoRule
+	}
+	d, err := read(excerptOf(text, len(rules), []int{number}))
 	if err != nil {
 		return "", err
 	}
 	r, ok := d.rule(key)
 	if !ok {
-		return "", ErrNoRule
+		return "", errLayout
 	}
 	d.remove(r)
 	return d.checked(old, key)
 }
 
 // checked makes the changes. It returns the text if that means the same as old but for the
-// rule of key.
-func (d *document) checked(old *dynamicconfig.Snapshot, key string) (string, error) {
+// rules of keys.
+func (d *document) checked(old *dynamicconfig.Snapshot, keys ...string) (string, error) {
 	text, err := d.apply()
 	if err != nil {
 		return "", err
@@ -98,8 +140,12 @@ func (d *document) checked(old *dynamicconfig.Snapshot, key string) (string, err
 	if err != nil {
 		return "", err
 	}
+	meant := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		meant[key] = true
+	}
 	for _, c := range dynamicconfig.Diff(old, s) {
-		if c.Section != "limits" || c.Name != key {
+		if c.Section != "limits" || !meant[c.Name] {
 			return "", fmt.Errorf("%w (it would change more: %v)", errLayout, c)
 		}
 	}
@@ -108,12 +154,12 @@ func (d *document) checked(old *dynamicconfig.Snapshot, key string) (string, err
 
 // placeFor is the number of the rule before which a new rule with this key stands, or -1
 // if it stands last.
-func placeFor(s *dynamicconfig.Snapshot, key string) int {
+func placeFor(rules []dynamicconfig.Rule, key string) int {
 	g, err := dynamicconfig.CompileGlob(key)
 	if err != nil || !(&dynamicconfig.Rule{Key: key}).IsGlob() {
 		return -1 // the check of the result says what is wrong
 	}
-	return slices.IndexFunc(s.Rules(), func(r dynamicconfig.Rule) bool {
+	return slices.IndexFunc(rules, func(r dynamicconfig.Rule) bool {
 		wide, err := dynamicconfig.CompileGlob(r.Key)
 		return err == nil && r.IsGlob() && wide.Covers(g)
 	})

@@ -21,15 +21,16 @@ func Enforce(from, to *dynamicconfig.Snapshot, percent float64) (string, error) 
 	for _, r := range to.Rules() {
 		rules[r.Key] = r
 	}
+	var keys []string
 	for _, c := range dynamicconfig.Diff(from, to) {
 		r, ok := rules[c.Name]
-		if c.Section != "limits" || c.Kind == dynamicconfig.Reordered || !ok || r.InFlight || 100*r.Enforced() <= percent {
-			continue
+		if c.Section == "limits" && c.Kind != dynamicconfig.Reordered && ok && !r.InFlight && 100*r.Enforced() > percent {
+			keys = append(keys, c.Name)
 		}
-		var err error
-		if text, err = Set(text, c.Name, Field{Name: "enforce", Value: strconv.FormatFloat(percent, 'f', -1, 64) + "%"}); err != nil {
-			return "", fmt.Errorf("enforce %q for %v%%: %w", c.Name, percent, err)
-		}
+	}
+	text, err := setAll(text, keys, []Field{{Name: "enforce", Value: strconv.FormatFloat(percent, 'f', -1, 64) + "%"}})
+	if err != nil {
+		return "", fmt.Errorf("enforce %v%% of the rules that change: %w", percent, err)
 	}
 	return text, nil
 }

@@ -52,7 +52,7 @@ func overrides(text string, change func([]dynamicconfig.Override) ([]dynamicconf
 	if err != nil {
 		return "", err
 	}
-	d, err := read(text)
+	d, err := read(excerptOf(text, len(old.Rules()), nil))
 	if err != nil {
 		return "", err
 	}

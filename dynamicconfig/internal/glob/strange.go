@@ -18,8 +18,11 @@ var lookalikes = strings.NewReplacer(
 
 // Strange says what in a pattern is surely not meant; empty if there is nothing.
 func Strange(key string) string {
-	latin := strings.ContainsFunc(key, func(r rune) bool { return unicode.Is(unicode.Latin, r) })
+	latin := func(r rune) bool { return unicode.Is(unicode.Latin, r) }
 	for _, r := range key {
+		if r >= ' ' && r <= '~' {
+			continue // as most keys are, throughout
+		}
 		meant := lookalikes.Replace(string(r))
 		if r >= '！' && r <= '～' { // full width
 			meant = string(r - '！' + '!')
@@ -29,7 +32,7 @@ func Strange(key string) string {
 			return fmt.Sprintf("has the character %c (%U), which looks like %s and is not: write %[3]s", r, r, meant)
 		case !unicode.IsPrint(r):
 			return fmt.Sprintf("has the character %U, which cannot be seen: remove it", r)
-		case latin && unicode.In(r, unicode.Cyrillic, unicode.Greek):
+		case unicode.In(r, unicode.Cyrillic, unicode.Greek) && strings.ContainsFunc(key, latin):
 			return fmt.Sprintf("has the letter %c (%U) beside Latin letters, which it may look like: type the key again", r, r)
 		}
 	}

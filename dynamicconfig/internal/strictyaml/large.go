@@ -20,21 +20,9 @@ import (
 // yield, which may not keep it. Where it does not understand an item, it returns the line, and else
 // 0. ok is whether the text has this form at all.
 func (f *File) Large(list string, most int) (root ast.Node, each func(yield func(item ast.Node)) (line int), ok bool) {
-	if !plainText(f.Text) {
+	begin, end, ok := f.Items(list)
+	if !ok {
 		return nil, nil, false
-	}
-	head := "\n" + list + ":\n"
-	begin := strings.Index("\n"+f.Text, head)
-	if begin < 0 || strings.Contains(f.Text[begin+len(head)-1:], head) {
-		return nil, nil, false
-	}
-	begin += len(head) - 1
-	end := begin
-	for end < len(f.Text) {
-		if c := f.Text[end]; c != ' ' && c != '\n' && c != '#' && c != '-' || strings.HasPrefix(f.Text[end:], "---") {
-			break
-		}
-		end = lineEnd(f.Text, end)
 	}
 	rest := f.Text[end:]
 	top := f.Text[:begin-1] + " []\n"
@@ -51,6 +39,26 @@ func (f *File) Large(list string, most int) (root ast.Node, each func(yield func
 	return root, func(yield func(ast.Node)) int {
 		return (&items{text: f.Text[:end], at: begin, line: before + 1, dash: -1}).each(yield)
 	}, true
+}
+
+// Items is where the items of the field list begin and end, which are lines of their own: one may begin in each
+// line that has the same indentation as the first. ok is false if the text is not plain, or has no such field.
+func (f *File) Items(list string) (begin, end int, ok bool) {
+	if !plainText(f.Text) {
+		return 0, 0, false
+	}
+	head := "\n" + list + ":\n"
+	begin = strings.Index("\n"+f.Text, head)
+	if begin < 0 || strings.Contains(f.Text[begin+len(head)-1:], head) {
+		return 0, 0, false
+	}
+	begin += len(head) - 1
+	for end = begin; end < len(f.Text); end = lineEnd(f.Text, end) {
+		if c := f.Text[end]; c != ' ' && c != '\n' && c != '#' && c != '-' || strings.HasPrefix(f.Text[end:], "---") {
+			break
+		}
+	}
+	return begin, end, true
 }
 
 // plainText reports whether a text has nothing that File.syntax refuses, no tabs, and nothing

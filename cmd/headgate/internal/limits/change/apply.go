@@ -68,11 +68,12 @@ that holds and is not in the file, it asks first; --yes is for scripts.`,
 				if err != nil {
 					return err
 				}
-				why := endedOverrides(on, s, time.Now())
+				old := usable(on)
+				why := endedOverrides(old, s, time.Now())
 				if staged.On() {
-					return c.staged(ctx, cmd, db, &w, &staged, on, s, why)
+					return c.staged(ctx, cmd, db, &w, &staged, on, old, s, why)
 				}
-				if err := c.storeChecked(ctx, cmd, db, on, s, why...); err != nil || !w.On() || c.dryRun {
+				if err := c.store(ctx, cmd, db, on, old, s, why...); err != nil || !w.On() || c.dryRun {
 					return err
 				}
 				return c.watched(ctx, c.progress(cmd), db, &w, on)
@@ -85,11 +86,10 @@ that holds and is not in the file, it asks first; --yes is for scripts.`,
 	return cmd
 }
 
-// endedOverrides says which overrides of before hold now and are not in s, so that s ends them.
+// endedOverrides says which overrides of old, which may be nil, hold now and are not in s, so that s ends them.
 // For example, a file from version control lacks the overrides that operators made last night.
-func endedOverrides(before history.Version, s *dynamicconfig.Snapshot, now time.Time) (why []string) {
-	old, err := before.Parse()
-	if err != nil {
+func endedOverrides(old, s *dynamicconfig.Snapshot, now time.Time) (why []string) {
+	if old == nil {
 		return nil
 	}
 	kept := s.Overrides()
@@ -102,11 +102,10 @@ func endedOverrides(before history.Version, s *dynamicconfig.Snapshot, now time.
 	return why
 }
 
-// staged makes s the limits in steps, in the place of before. why are the dangers that the caller
-// knows.
-func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.Store, w *rollout.Watch, steps *rollout.Steps, before history.Version, s *dynamicconfig.Snapshot, why []string) error {
-	from, err := before.Parse()
-	if err != nil || before.Number == 0 {
+// staged makes s the limits in steps, in the place of before, whose limits are from, or nil if they are not usable.
+// why are the dangers that the caller knows.
+func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.Store, w *rollout.Watch, steps *rollout.Steps, before history.Version, from, s *dynamicconfig.Snapshot, why []string) error {
+	if from == nil || before.Number == 0 {
 		return fmt.Errorf("--enforce: there are no limits that the change could be taken back to: apply the file without it (%s)", before.Name())
 	}
 	text, err := steps.First(from, s)
@@ -119,7 +118,7 @@ func (c *changing) staged(ctx context.Context, cmd *cobra.Command, db history.St
 	if err != nil {
 		return err
 	}
-	if err := c.storeChecked(ctx, cmd, db, before, first, why...); err != nil || c.dryRun {
+	if err := c.store(ctx, cmd, db, before, from, first, why...); err != nil || c.dryRun {
 		return err
 	}
 	stored, err := limitsdb.Newest(ctx, db)

@@ -106,11 +106,16 @@ func (c *changing) in(cmd *cobra.Command, args []string, text func(old string, a
 			if err != nil {
 				return err
 			}
+			old := usable(on)
 			changed, err := text(on.Text, args)
 			if err != nil {
 				return c.refused(cmd, on.Name(), err)
 			}
-			return c.store(ctx, cmd, db, on, changed)
+			s, err := c.checked(cmd, old, on.Name(), changed)
+			if err != nil {
+				return err
+			}
+			return c.store(ctx, cmd, db, on, old, s)
 		})
 	}
 	name := command.PathOf(cmd)
@@ -157,22 +162,18 @@ func (c *changing) checked(cmd *cobra.Command, old *dynamicconfig.Snapshot, name
 	return s, nil
 }
 
-// store makes a text the newest version, on top of the version that it was made from.
-func (c *changing) store(ctx context.Context, cmd *cobra.Command, db history.Store, on history.Version, text string) error {
-	old, err := on.Parse()
-	if err != nil { // the change may be the remedy
-		old = nil
-	}
-	s, err := c.checked(cmd, old, on.Name(), text)
+// usable returns the limits of v, or nil if this release cannot use them: a change may be the remedy.
+func usable(v history.Version) *dynamicconfig.Snapshot {
+	s, err := v.Parse()
 	if err != nil {
-		return err
+		return nil
 	}
-	return c.storeChecked(ctx, cmd, db, on, s)
+	return s
 }
 
-// storeChecked is store for a text that was checked. why are the dangers that only the caller
-// knows.
-func (c *changing) storeChecked(ctx context.Context, cmd *cobra.Command, db history.Store, on history.Version, s *dynamicconfig.Snapshot, why ...string) error {
+// store makes s, which was checked, the newest version, on top of the version that it was made from, whose
+// limits are old, or nil if they are not usable. why are the dangers that only the caller knows.
+func (c *changing) store(ctx context.Context, cmd *cobra.Command, db history.Store, on history.Version, old, s *dynamicconfig.Snapshot, why ...string) error {
 	out := c.people(cmd)
 	c.done.Version = on.Number
 	if c.base != 0 && c.base != on.Number {
@@ -186,10 +187,8 @@ func (c *changing) storeChecked(ctx context.Context, cmd *cobra.Command, db hist
 		fmt.Fprintf(out, "nothing to change: version %d has this text\n", on.Number)
 		return nil
 	}
-	old, err := on.Parse()
-	if err != nil {
+	if old == nil {
 		fmt.Fprintf(out, "%s cannot be used by this release, and is replaced\n", on.Name())
-		old = nil
 	}
 	if err := c.review(cmd, old, s, on.Number == 0, why...); err != nil {
 		return err

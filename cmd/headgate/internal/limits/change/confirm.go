@@ -33,15 +33,21 @@ func confirm(cmd *cobra.Command, yes bool, why ...string) error {
 
 // dangers says what in changes may hurt at once.
 func dangers(old, new *dynamicconfig.Snapshot, changes []dynamicconfig.Change) (why []string) {
-	rulesOf := func(s *dynamicconfig.Snapshot) map[string]dynamicconfig.Rule {
-		all := make(map[string]dynamicconfig.Rule)
-		for _, r := range s.Rules() {
-			all[r.Key] = r
-		}
-		return all
-	}
 	if len(changes) == 0 {
 		return nil
+	}
+	named := make(map[string]bool, len(changes))
+	for _, c := range changes {
+		named[c.Name] = true
+	}
+	rulesOf := func(s *dynamicconfig.Snapshot) map[string]dynamicconfig.Rule {
+		some := make(map[string]dynamicconfig.Rule, len(changes))
+		for _, r := range s.Rules() {
+			if named[r.Key] {
+				some[r.Key] = r
+			}
+		}
+		return some
 	}
 	before, after := rulesOf(old), rulesOf(new)
 	for _, c := range changes {

@@ -66,10 +66,7 @@ func draft(on history.Version) (file string, err error) {
 
 // edit has the file edited until it has no mistake, and stores it.
 func (c *changing) edit(ctx context.Context, cmd *cobra.Command, db history.Store, on history.Version, file string) error {
-	old, err := on.Parse()
-	if err != nil { // the change may be the remedy
-		old = nil
-	}
+	old := usable(on)
 	for {
 		if err := openEditor(ctx, cmd, file); err != nil {
 			return err
@@ -85,7 +82,7 @@ func (c *changing) edit(ctx context.Context, cmd *cobra.Command, db history.Stor
 		}
 		s, mistake := c.checked(cmd, old, "the text", string(text))
 		if mistake == nil {
-			return c.storeChecked(ctx, cmd, db, on, s)
+			return c.store(ctx, cmd, db, on, old, s)
 		}
 		answer, err := ask(cmd, "Edit again? [Y/n] ")
 		if err != nil || strings.HasPrefix(strings.ToLower(answer), "n") {

@@ -68,7 +68,7 @@ than half, rollback asks first; --yes is for scripts.`,
 				if n := on.Number - number; n > 1 {
 					why = []string{fmt.Sprintf("%d changes are taken back at once", n)}
 				}
-				return c.storeChecked(ctx, cmd, db, on, wanted, why...)
+				return c.store(ctx, cmd, db, on, usable(on), wanted, why...)
 			})
 		},
 	}
