@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/internal/daemon"
 	"github.com/headgate/headgate/internal/loglimit"
+	"github.com/headgate/headgate/internal/logqueue"
 )
 
 // logging is how a command logs.
@@ -28,16 +29,26 @@ func (l *logging) flags(cmd *cobra.Command) {
 // levels are the levels by their names.
 var levels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-// to returns the log that goes to w. Clients can make it log each warning at most once
-// a second. After an error, it is a log that goes nowhere.
+// to returns the log that goes to w. After an error, it is a log that goes nowhere.
 func (l *logging) to(w io.Writer) (*slog.Logger, error) {
+	handler, err := l.handler(w)
+	return slog.New(handler), err
+}
+
+// queued returns the log that goes to lines. Clients can make it log each warning at most once
+// a second.
+func (l *logging) queued(lines *logqueue.Writer) (*slog.Logger, error) {
+	handler, err := l.handler(lines)
+	return slog.New(loglimit.New(lines.Telling(handler))), err
+}
+
+func (l *logging) handler(w io.Writer) (handler slog.Handler, err error) {
 	level, ok := levels[strings.ToLower(l.level)]
 	var errs []error
 	if !ok {
 		errs = append(errs, &daemon.Mistake{Settings: []string{"log-level"}, Err: fmt.Errorf("log level %q: use debug, info, warn or error", l.level)})
 	}
 	options := &slog.HandlerOptions{Level: level}
-	var handler slog.Handler
 	switch l.format {
 	case "text":
 		handler = slog.NewTextHandler(w, options)
@@ -47,7 +58,7 @@ func (l *logging) to(w io.Writer) (*slog.Logger, error) {
 		errs = append(errs, &daemon.Mistake{Settings: []string{"log-format"}, Err: fmt.Errorf("log format %q: use text or json", l.format)})
 	}
 	if len(errs) > 0 {
-		return slog.New(slog.DiscardHandler), errors.Join(errs...)
+		return slog.DiscardHandler, errors.Join(errs...)
 	}
-	return slog.New(loglimit.New(handler)), nil
+	return handler, nil
 }

@@ -9,25 +9,39 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"os/signal"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/daemon"
 	"github.com/headgate/headgate/internal/filewatch"
+	"github.com/headgate/headgate/internal/logqueue"
 	"github.com/headgate/headgate/limiter/redis"
 )
 
 // errBroken is the error after the mistakes of the limits were shown, which take more than a line.
 var errBroken = errors.New("serve: the limits are broken; see above")
 
-// run runs a daemon until ctx ends.
-func run(ctx context.Context, c daemon.Config, log *slog.Logger, stdout, stderr io.Writer) error {
+// lastLines is how long the end waits for what reads the log.
+const lastLines = time.Second
+
+// run runs a daemon until ctx ends, which does not wait for what reads its log.
+func run(ctx context.Context, c daemon.Config, l *logging, stdout, stderr io.Writer) error {
+	lines := logqueue.New(stderr)
+	defer lines.Close(lastLines)
+	log, err := l.queued(lines)
+	if err != nil {
+		return err
+	}
 	if os.Getenv("GOGC") == "" {
 		collectSooner()
 	}
 	redis.LogTo(log)
+	defer stand(log)()
 	d, err := daemon.Start(ctx, c, log)
 	if err != nil {
 		if ctx.Err() != nil { // ended while it waited for the members
@@ -51,6 +65,23 @@ func run(ctx context.Context, c daemon.Config, log *slog.Logger, stdout, stderr 
 	}
 	log.Info("stopping")
 	return errors.Join(err, d.Stop(context.WithoutCancel(ctx)))
+}
+
+// stand has no signal end the daemon but those for that, until the function that it returns is
+// called: what reads the daemon's output may end before the daemon.
+func stand(log *slog.Logger) (stop func()) {
+	signal.Ignore(syscall.SIGPIPE)
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	go func() {
+		for range hangups {
+			log.Info("SIGHUP changes nothing: files are read again as they change")
+		}
+	}()
+	return func() {
+		signal.Stop(hangups)
+		close(hangups)
+	}
 }
 
 // endpoints returns what run prints when d is ready: a line for each endpoint.

@@ -54,7 +54,8 @@ they ask each other, and leave out those that do not answer.
 
 It prints a line for each endpoint when it is ready, and logs to stderr. An interrupt or
 SIGTERM ends it: health checks and /readyz say no, requests are answered for --lame-duck
-more, and then calls under way may take --drain to end. A second signal ends it at once.`,
+more, and then calls under way may take --drain to end. A second signal ends it at once.
+SIGHUP changes nothing, because files are read again as they change.`,
 		Example: `  headgate serve --limits limits.yaml        # alone, on this machine
   headgate serve --limits limits.yaml --http 127.0.0.1:7935
   headgate serve --limits-db /var/lib/headgate
@@ -102,7 +103,7 @@ more, and then calls under way may take --drain to end. A second signal ends it 
 			if salt := os.Getenv(keySalt); salt != "" {
 				dynamicconfig.SaltKeys([]byte(salt))
 			}
-			return run(cmd.Context(), c, log, cmd.OutOrStdout(), cmd.ErrOrStderr())
+			return run(cmd.Context(), c, &l, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	flags := cmd.Flags()
