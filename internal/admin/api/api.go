@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
@@ -104,10 +105,28 @@ func New(o Options) *API {
 	a.mux.HandleFunc("GET /v1/openapi.json", describe)
 	a.mux.HandleFunc("POST /v1/login", a.gate.Login)
 	a.mux.HandleFunc("POST /v1/logout", a.gate.Logout)
-	a.mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) {
-		reply.Fail(w, reply.Refuse(http.StatusNotFound, "there is nothing at %s %.100q: look at /v1/openapi.json for what there is", r.Method, r.URL.Path))
-	})
+	a.mux.HandleFunc(others, a.nothing)
 	return a
+}
+
+// others is the pattern of the requests that nothing else answers.
+const others = "/v1/"
+
+// nothing refuses a request: its path does not exist, or has other methods.
+func (a *API) nothing(w http.ResponseWriter, r *http.Request) {
+	var methods []string
+	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		if _, pattern := a.mux.Handler(&http.Request{Method: m, URL: r.URL, Host: r.Host}); pattern != others {
+			methods = append(methods, m)
+		}
+	}
+	if len(methods) == 0 {
+		reply.Fail(w, reply.Refuse(http.StatusNotFound, "there is nothing at %.100q: look at /v1/openapi.json for what there is", r.URL.Path))
+		return
+	}
+	allowed := strings.Join(methods, ", ")
+	w.Header().Set("Allow", allowed)
+	reply.Fail(w, reply.Refuse(http.StatusMethodNotAllowed, "%.20s is no method of %.100q: use %s", r.Method, r.URL.Path, allowed))
 }
 
 // handle adds what operators may ask.

@@ -619,7 +619,7 @@ func TestBadInput(t *testing.T) {
 		"too few":             {"GET", "/v1/keys?n=0", "", "", 400},
 		"no key":              {"GET", "/v1/explain", "", "", 400},
 		"a long key":          {"GET", "/v1/explain?key=" + strings.Repeat("k", 1025), "", "", 400},
-		"another method":      {"DELETE", "/v1/limits", "", "", 404},
+		"another method":      {"DELETE", "/v1/limits", "", "", 405},
 		"another path":        {"GET", "/v1/nothing", "", "", 404},
 		"a login of garbage":  {"POST", "/v1/login", "{", "", 400},
 	} {
@@ -636,6 +636,9 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	s.must(t, 200, `"version":1`, "GET", "/v1/limits", "")
+	if _, answer, header := s.ask(t, "root-token", "OPTIONS", "/v1/limits", ""); header.Get("Allow") != "GET, HEAD, PUT" || !strings.Contains(answer, "use GET, HEAD, PUT") {
+		t.Errorf("another method is told %q, %s", header.Get("Allow"), answer)
+	}
 }
 
 // Of changes at the same time, each is made on top of what its author has seen.

@@ -121,3 +121,42 @@ func TestApplyShowsMistakesAndChangesNothing(t *testing.T) {
 	}
 	must(t, "apply", "--limits-db", db, mine, "-m", "x", "--also", "by-tier")
 }
+
+func TestHistoryOfAKeyHasWhatChangedIt(t *testing.T) {
+	db := t.TempDir()
+	in := func(args ...string) { must(t, append(args, "--limits-db", db, "--author", "ada")...) }
+	in("apply", limitsOf(t, "100/s", "5/s"), "-m", "first limits")
+	in("set", "mail", "6/s", "-m", "more mail")
+	in("set", "orders", "200/s", "-m", "the sale\nsee the calendar")
+	in("override", "mail", "2x", "--for", "1h", "-m", "late")
+	in("rm", "orders", "-m", "no orders")
+
+	for _, c := range []struct{ key, want string }{
+		{"orders", `^VERSION +TIME +AUTHOR +CHANGE +MESSAGE
+5 +20\d\d-\S+Z +ada +rule "orders" removed +no orders
+3 +20\d\d-\S+Z +ada +rule "orders": limit 100/s → 200/s, burst 100 → 200 +the sale …
+1 +20\d\d-\S+Z +ada +rule "orders" added +first limits
+$`},
+		{"mail", `^VERSION .*
+4 +\S+ +ada +override of "mail" added: limit 2x, .* +late
+2 +\S+ +ada +rule "mail": limit 5/s → 6/s, burst 5 → 6 +more mail
+1 .*
+$`},
+	} {
+		if out := must(t, "history", "--limits-db", db, c.key); !regexp.MustCompile(c.want).MatchString(out) {
+			t.Errorf("the history of %s is\n%s", c.key, out)
+		}
+	}
+	var lines []struct {
+		Version int64
+		Changes []string
+	}
+	if err := json.Unmarshal([]byte(must(t, "history", "--limits-db", db, "orders", "-n", "1", "--before", "5", "-o", "json")), &lines); err != nil || len(lines) != 1 || lines[0].Version != 3 || len(lines[0].Changes) != 1 {
+		t.Errorf("in JSON: %+v, %v", lines, err)
+	}
+	must(t, "prune", "--keep", "2", "--yes", "--limits-db", db)
+	if out := must(t, "history", "--limits-db", db, "mail"); strings.Contains(out, "ada") {
+		t.Errorf("what changed before the versions that are there is not known, and it prints\n%s", out)
+	}
+	refused(t, `no rule has the key "oders"`, "history", "--limits-db", db, "oders")
+}

@@ -81,7 +81,7 @@ type Top struct {
 type Key struct {
 	Key      string  `json:"key"` // as far as it is shown
 	Rule     string  `json:"rule"`
-	Limit    string  `json:"limit"` // of the cluster; empty without one
+	Limit    string  `json:"limit"` // of the cluster; empty without one, and "bypass" under a bypass
 	Allowed  float64 `json:"allowed"`
 	Rejected float64 `json:"rejected"`
 
@@ -195,6 +195,9 @@ func keyOf(limits *dynamicconfig.Snapshot, c *Counts) Key {
 		return k
 	}
 	k.Rule, k.Limit = rule.Key, rule.Amount()
+	if rule.Bypassed() {
+		k.Limit = "bypass"
+	}
 	k.Utilization = Utilization(rule, k.Allowed, c.Held)
 	return k
 }
@@ -211,7 +214,7 @@ func Rate(tokens []float64) (sum float64) {
 // nil if there is no limit.
 func Utilization(rule *dynamicconfig.Rule, rate float64, held int64) *float64 {
 	limit := float64(rule.Limit)
-	if limit <= 0 || math.IsInf(limit, 1) {
+	if limit <= 0 || math.IsInf(limit, 1) || rule.Bypassed() {
 		return nil
 	}
 	if rule.InFlight {

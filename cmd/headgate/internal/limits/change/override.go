@@ -35,7 +35,7 @@ func (o *overriding) flags(cmd *cobra.Command) {
 	cmd.Flags().Lookup("author").Usage = "the `name` of the author, for the override and for the history (default the operator whose token or certificate --admin gets, or the user that runs this)"
 	cmd.Flags().BoolVar(&o.all, "all", false, "all rules, in place of a KEY")
 	cmd.Flags().StringVar(&o.lasts, "for", "", "for how long, a `duration` such as 2h or 30m, at most 30d")
-	cmd.Flags().StringVar(&o.until, "until", "", "until when, a `time` such as 2026-11-23T05:00:00Z, in place of --for")
+	cmd.Flags().StringVar(&o.until, "until", "", "until when, a `time` such as 06:00 or 2026-11-23T05:00:00Z, in place of --for")
 	cmd.Flags().BoolVar(&o.end, "end", false, "end the override of KEY now")
 }
 
@@ -159,7 +159,7 @@ func (o *overriding) made(ctx context.Context, key, amount string, now time.Time
 	}
 	switch {
 	case (o.lasts == "") == (o.until == ""):
-		return made, errors.New("say when it ends, with --for 2h or --until 2026-11-23T05:00:00Z")
+		return made, errors.New("say when it ends, with --for 2h or --until 06:00")
 	case o.lasts != "":
 		lasts, err := dynamicconfig.ParseDuration(o.lasts)
 		if err != nil {
@@ -167,14 +167,32 @@ func (o *overriding) made(ctx context.Context, key, amount string, now time.Time
 		}
 		made.Until = now.Add(lasts).UTC().Truncate(time.Second)
 	default:
-		if made.Until, err = time.Parse(time.RFC3339, o.until); err != nil {
-			return made, fmt.Errorf("--until %q: write it as in 2026-11-23T05:00:00Z", o.until)
+		if made.Until, err = timeToCome(o.until, now); err != nil {
+			return made, err
 		}
 	}
 	if lasts := made.Until.Sub(now); lasts <= 0 || lasts > longestOverride {
 		return made, errors.New("an override ends in the future, within 30 days: change the rule for what holds longer")
 	}
 	return made, nil
+}
+
+// timeToCome reads a date and time, or a time of day, which is the next such time after now, where the user is.
+func timeToCome(text string, now time.Time) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	t, err := time.Parse("15:04", text)
+	if err != nil {
+		return t, fmt.Errorf("--until %q: write it as in 06:00 or 2026-11-23T05:00:00Z", text)
+	}
+	at := func(days int) time.Time {
+		return time.Date(now.Year(), now.Month(), now.Day()+days, t.Hour(), t.Minute(), 0, 0, now.Location())
+	}
+	if today := at(0); today.After(now) {
+		return today.UTC(), nil
+	}
+	return at(1).UTC(), nil
 }
 
 // inForce returns an error if the override of key in text changes nothing.

@@ -25,20 +25,29 @@ func newHistory() *cobra.Command {
 	var before int64
 	var o output.Form
 	cmd := &cobra.Command{
-		Use:   "history",
+		Use:   "history [KEY]",
 		Short: "List who changed the limits of a database, when and why",
 		Long: `history lists versions, the newest first. LIMITS is the fingerprint that daemons log and that
-headgate limits check prints: two versions with the same one mean the same.`,
+headgate limits check prints: two versions with the same one mean the same. With a KEY, it lists the
+versions that changed the rule whose key is exactly KEY, or an override of KEY, and what they changed.`,
 		Example: `  headgate limits history --limits-db /var/lib/headgate
-  headgate limits history --limits-db /var/lib/headgate -n 5 --before 120`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+  headgate limits history --limits-db /var/lib/headgate -n 5 --before 120
+  headgate limits history --limits-db /var/lib/headgate 'frontend:*'`,
+		Args: cobra.MaximumNArgs(1),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+			keys := limitsdb.Source{DB: l}
+			return keys.CompleteKeys(cmd, args, typed)
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.Check(); err != nil {
 				return err
 			}
 			return l.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
 				if n < 1 || before < 0 {
 					return fmt.Errorf("-n %d --before %d: list 1 version or more, before a version", n, before)
+				}
+				if len(args) == 1 {
+					return changes(ctx, cmd, db, args[0], before, n, &o)
 				}
 				versions, err := db.List(ctx, before, n)
 				if err != nil {
@@ -61,14 +70,18 @@ func historyTable(w io.Writer, versions []history.Version) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "VERSION\tTIME\tAUTHOR\tLIMITS\tMESSAGE")
 	for _, v := range versions {
-		first, more, _ := strings.Cut(v.Message, "\n")
-		first = printable.Text(first)
-		if more != "" {
-			first += " …"
-		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", v.Number, v.Time.Format(time.RFC3339), printable.Text(v.Author), v.Fingerprint, first)
+		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\n", v.Number, v.Time.Format(time.RFC3339), printable.Text(v.Author), v.Fingerprint, firstLine(v.Message))
 	}
 	return t.Flush()
+}
+
+// firstLine is the first line of a message, and a sign if there are more.
+func firstLine(message string) string {
+	first, more, _ := strings.Cut(message, "\n")
+	if first = printable.Text(first); more != "" {
+		first += " …"
+	}
+	return first
 }
 
 // historyLine is a version for programs.
