@@ -130,7 +130,7 @@ func TestGoCodeCompiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var files []string
+	pages := make(map[string][]string)
 	for _, p := range all {
 		for _, f := range p.fences {
 			if f.lang != "go" || f.from != "" {
@@ -141,13 +141,13 @@ func TestGoCodeCompiles(t *testing.T) {
 				t.Error(err)
 				continue
 			}
-			files = append(files, text)
+			pages[p.path] = append(pages[p.path], text)
 		}
 	}
-	if len(files) == 0 {
+	if len(pages) == 0 {
 		return
 	}
-	if out, err := vet(t, root, files); err != nil {
+	if out, err := vet(t, root, pages); err != nil {
 		t.Errorf("go vet of the Go code in documents: %v\n%s", err, out)
 	}
 }
@@ -166,25 +166,30 @@ func TestCodeIsAsInTheFileItIsFrom(t *testing.T) {
 	}
 }
 
-// vet vets files, each a package of a module that depends on this one, as a
+// vet vets the files of pages, each a package of a module that depends on this one, as a
 // user's does: what is internal is out of its reach. Then it runs the tests that
-// are among them.
-func vet(t *testing.T, root string, files []string) ([]byte, error) {
+// are among them. The tests of one page are one package, so that they are linked once.
+func vet(t *testing.T, root string, pages map[string][]string) ([]byte, error) {
 	t.Helper()
 	dir := userModule(t, root)
-	tests := []string{"test", "-vet=off"} // vetted before
-	for i, text := range files {
-		name := "fence.go"
-		if hasTest.MatchString(text) {
-			name = "fence_test.go"
-			tests = append(tests, fmt.Sprintf("./fence%d", i))
+	tests := []string{"test", "-vet=off", "-ldflags=-w"} // vetted before
+	for page, files := range pages {
+		page := "./" + strings.TrimSuffix(page, ".md")
+		for i, text := range files {
+			if !hasTest.MatchString(text) {
+				write(t, filepath.Join(dir, page, fmt.Sprintf("fence%d", i), "fence.go"), text)
+				continue
+			}
+			write(t, filepath.Join(dir, page, fmt.Sprintf("fence%d_test.go", i)), text)
+			if !slices.Contains(tests, page) {
+				tests = append(tests, page)
+			}
 		}
-		write(t, filepath.Join(dir, fmt.Sprintf("fence%d", i), name), text)
 	}
 	// A fence may end with a return, after which come the lines that goFile
 	// adds.
 	out, err := goCommand(t, dir, "vet", "-unreachable=false", "./...")
-	if err == nil && len(tests) > 2 {
+	if err == nil && len(tests) > 3 {
 		out, err = goCommand(t, dir, tests...)
 	}
 	return out, err

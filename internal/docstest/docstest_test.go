@@ -159,7 +159,7 @@ func TestGoFile(t *testing.T) {
 				said = err.Error()
 			} else {
 				var out []byte
-				out, err = vet(t, root, []string{text})
+				out, err = vet(t, root, map[string][]string{"page.md": {text}})
 				said = string(out)
 			}
 			if err == nil || tc.want == "" || !strings.Contains(said, tc.want) {
@@ -167,7 +167,7 @@ func TestGoFile(t *testing.T) {
 			}
 		})
 	}
-	if out, err := vet(t, root, good); err != nil {
+	if out, err := vet(t, root, map[string][]string{"page.md": good}); err != nil {
 		t.Errorf("%v\n%s\n%s", err, out, strings.Join(good, "\n---\n"))
 	}
 }
