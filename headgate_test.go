@@ -21,6 +21,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
@@ -31,6 +32,7 @@ import (
 // TestMain lets all tests that may run side by side do so, on however few
 // processors: most of the time they wait.
 func TestMain(m *testing.M) {
+	testrun.CollectLess()
 	flag.Parse()
 	if err := flag.Set("test.parallel", "16"); err != nil {
 		panic(err)

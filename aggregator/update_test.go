@@ -24,6 +24,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testrun.OnlyComputes()
+	testrun.CollectLess()
 	goleak.VerifyTestMain(m)
 }
 

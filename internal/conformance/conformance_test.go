@@ -15,10 +15,14 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/headgate/headgate/internal/markers"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/limiter/redis/redistest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testrun.CollectLess()
+	goleak.VerifyTestMain(m)
+}
 
 var update = flag.Bool("update", false, "write the tables of docs/conformance.md anew")
 

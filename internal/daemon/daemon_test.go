@@ -27,6 +27,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
@@ -35,7 +36,10 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testrun.CollectLess()
+	goleak.VerifyTestMain(m)
+}
 
 var quiet = slog.New(slog.DiscardHandler)
 

@@ -6,6 +6,11 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
+
+	"github.com/headgate/headgate/internal/testrun"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testrun.CollectLess()
+	goleak.VerifyTestMain(m)
+}

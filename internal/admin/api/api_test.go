@@ -35,12 +35,16 @@ import (
 	"github.com/headgate/headgate/internal/admin/api/versions"
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/internal/loglimit"
+	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/explain"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testrun.CollectLess()
+	goleak.VerifyTestMain(m)
+}
 
 var rights = `
 callers:

@@ -24,6 +24,7 @@ var clusters = flag.Int("clusters", 0, "how many random clusters to run")
 
 func TestMain(m *testing.M) {
 	testrun.OnlyComputes()
+	testrun.CollectLess()
 	os.Exit(m.Run())
 }
 
