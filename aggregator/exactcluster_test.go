@@ -103,6 +103,9 @@ func TestOneBucketIsExactOverManyHosts(t *testing.T) {
 				if !testrun.Long() && row.name != "far" { // of which much is under way at the end
 					seconds = 2
 				}
+				if testing.Short() {
+					seconds /= 2
+				}
 				got, want := c.ask(t, time.Duration(seconds)*time.Second), float64(row.limit)*seconds+row.burst
 				t.Logf("admitted %.0f of %.0f: %+.4f%%", got, want, 100*(got/want-1))
 				// Callers end with the time, and what is under way a moment later. The last token
@@ -123,9 +126,13 @@ func TestACrashOfTheOwnerCostsAtMostABurst(t *testing.T) {
 		c := newExactCluster(t, 5, limit, burst, rpctest.Faults{Delay: 100 * time.Microsecond})
 		var got float64
 		const crashes = 4
+		between := time.Second
+		if testing.Short() {
+			between /= 4
+		}
 		began := time.Now()
 		for i := range crashes + 1 {
-			got += c.ask(t, time.Second)
+			got += c.ask(t, between)
 			if i == crashes {
 				break
 			}
@@ -164,8 +171,12 @@ func TestABurstTooManyIsOwed(t *testing.T) {
 				n++
 			}
 		}
+		known, afterwards := time.Second, 3*time.Second // in which the burst is paid back
+		if testing.Short() {
+			known, afterwards = known/4, afterwards/2
+		}
 		began := time.Now()
-		got := c.ask(t, time.Second)
+		got := c.ask(t, known)
 		c.network.Host(c.names[0]).Serve(nil)
 		c.names, c.takers = c.names[1:], c.takers[1:]
 		c.owner.Store(&c.names[0])
@@ -176,7 +187,7 @@ func TestABurstTooManyIsOwed(t *testing.T) {
 		if extra < burst || got > want+burst {
 			t.Errorf("a stranger took %.0f, so that %.0f are admitted; that is %.0f and at most a burst", extra, got, want)
 		}
-		got += c.ask(t, 3*time.Second)
+		got += c.ask(t, afterwards)
 		want = limit*time.Since(began).Seconds() + burst
 		t.Logf("%.0f are admitted of %.0f in the end", got, want)
 		if got > want*1.001 || got < want*0.99 {

@@ -152,6 +152,10 @@ func (c *timeline) unknown(host int) (n int) {
 // let hosts be that far ahead. Where none is lost, they may be one interval and
 // a burst of each ahead, at the end too.
 func TestOverALongTimeTheLimitHolds(t *testing.T) {
+	seeds := uint64(5)
+	if testing.Short() {
+		seeds = 2
+	}
 	for name, faults := range map[string]rpctest.Faults{
 		"well":           {Delay: time.Millisecond},
 		"slow":           {Delay: 100 * time.Millisecond, Jitter: 100 * time.Millisecond},
@@ -160,7 +164,7 @@ func TestOverALongTimeTheLimitHolds(t *testing.T) {
 		"nearly all bad": {Delay: 50 * time.Millisecond, Jitter: 300 * time.Millisecond, Drop: 0.5, Reorder: 0.5, HoldBack: 700 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(5) {
+			for seed := range seeds {
 				const hosts, length, rate, burst = 5, 120, 100, 100
 				c := newTimeline(t, seed, hosts, ruled(rate, burst), faults)
 				got, ahead := 0, 0.0

@@ -81,6 +81,7 @@ events:
 // Nobody gets a second burst when the bucket moves: who knew it tells the next
 // owner, or else who asked it. Who is cut off gets nothing.
 func TestBucketsMoveInTheSimulator(t *testing.T) {
+	testrun.NotUnderRace(t, "a run of the simulator is one goroutine")
 	for _, algorithm := range []string{"exact", "auto"} {
 		for event, want := range map[string]int64{
 			"{at: 20s, do: leave, hosts: owner of k}":             50, // and others ask first
