@@ -3,6 +3,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -159,7 +160,7 @@ func (d *Daemon) newNode(members ringpop.Members, options []headgate.Option) (*h
 	if err != nil {
 		return nil, fmt.Errorf("daemon: %w", err)
 	}
-	limits := lastgood.New(source, d.config.Data, d.log)
+	limits := lastgood.New(source, cmp.Or(d.config.LimitsDB, d.config.Limits), d.config.Data, d.log)
 	node, err := headgate.New(headgate.Config{Address: d.address}, limits, members, options...)
 	if err != nil {
 		if err = limits.Retreat(err); err != nil {

@@ -271,6 +271,7 @@ func TestMistakesAboutDoors(t *testing.T) {
 		`http "h" is not host:port`:         func(c *Config) { c.HTTP = "h" },
 		"no Unix socket that has it":        func(c *Config) { c.UnixMode = 0o600 },
 		"has no file, and so no permission": func(c *Config) { c.Unix = "@abstract" },
+		"choose a shorter one":              func(c *Config) { c.Unix = strings.Repeat("x", 108) },
 		"is not permissions":                func(c *Config) { c.Unix, c.UnixMode = "x", 0o1777 },
 		"nowhere/s: ":                       func(c *Config) { c.Unix = "nowhere/s" },
 		"listen for programs that speak HTTP": func(c *Config) {

@@ -74,7 +74,7 @@ func TestADaemonStartsFromTheLastGoodLimits(t *testing.T) {
 func TestADamagedCopyIsNotUsed(t *testing.T) {
 	c := config(t)
 	c.Data = t.TempDir()
-	file := filepath.Join(c.Data, lastgood.Name)
+	file := filepath.Join(c.Data, lastgood.Name(c.Limits))
 	runOnce(t, c)
 	whole, err := os.ReadFile(file)
 	if err != nil {
@@ -99,5 +99,24 @@ func TestADamagedCopyIsNotUsed(t *testing.T) {
 	}
 	if _, err := Start(t.Context(), c, quiet); err == nil || strings.Contains(err.Error(), "copy") {
 		t.Errorf("without a copy: %v", err)
+	}
+}
+
+// A daemon whose limits are broken does not start from those of another one that has the same directory.
+func TestACopyIsOfItsOwnLimits(t *testing.T) {
+	c, other := config(t), config(t)
+	c.Data = t.TempDir()
+	other.Data = c.Data
+	runOnce(t, c)
+	runOnce(t, other)
+	if err := os.WriteFile(other.Limits, []byte("limits: [broken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runOnce(t, other) // from its own copy
+	if err := os.Remove(filepath.Join(other.Data, lastgood.Name(other.Limits))); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := Start(t.Context(), other, quiet); err == nil {
+		t.Errorf("it started from the limits of another: %v", d.Stop(t.Context()))
 	}
 }

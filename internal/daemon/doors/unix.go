@@ -19,6 +19,9 @@ import (
 // knock is how long one who is there may take to answer at a Unix socket.
 const knock = time.Second
 
+// maxUnixPath is the longest path of a Unix socket, in bytes.
+const maxUnixPath = len(syscall.RawSockaddrUnix{}.Path) - 1
+
 // ListenUnix listens at a Unix socket that mode lets programs write to, which
 // is to connect. What a process left behind that no longer listens is removed;
 // what is no socket, or answers, is not. Until the mode is set, the socket has
@@ -97,6 +100,8 @@ func CheckUnix(path string, mode fs.FileMode) error {
 		return errors.New("there is a mode, and no Unix socket that has it")
 	case strings.HasPrefix(path, "@"):
 		return fmt.Errorf("the Unix socket %q has no file, and so no permissions: name a file", path)
+	case len(path) > maxUnixPath:
+		return fmt.Errorf("the path of the Unix socket has %d bytes, and systems take at most %d: choose a shorter one", len(path), maxUnixPath)
 	case mode&^0o777 != 0:
 		return fmt.Errorf("the mode %o is not permissions: use 0600, 0660 or 0666", uint32(mode))
 	}

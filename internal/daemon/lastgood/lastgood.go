@@ -3,7 +3,7 @@
 // Package lastgood keeps a copy of the limits that were last in force, from which a daemon
 // starts while their source is broken:
 //
-//	limits := lastgood.New(source, dir, log)
+//	limits := lastgood.New(source, "/etc/headgate/limits.yaml", dir, log)
 //	node, err := headgate.New(config, limits, …)
 //	if err != nil {
 //		err = limits.Retreat(err) // nil: try again
@@ -31,28 +31,37 @@ import (
 	"github.com/headgate/headgate/internal/filewatch"
 )
 
-const (
-	// Name is the file with the limits that were last in force.
-	Name = "limits.last-good"
+// copyHeader begins a copy, before the SHA-256 of what follows the first line.
+const copyHeader = "# headgate: the limits that were last in force; sha256 "
 
-	// copyHeader begins it, before the SHA-256 of what follows the first line.
-	copyHeader = "# headgate: the limits that were last in force; sha256 "
-)
+// Name is the name of the file with the limits that were last in force, of those that are at
+// where, a path or a URL. Daemons with other limits may have the same directory.
+func Name(where string) string {
+	if abs, err := filepath.Abs(where); err == nil && !strings.Contains(where, "://") {
+		where = abs
+	}
+	return "limits-" + checksum(where)[:16] + ".last-good"
+}
 
 // Source is a source of limits that keeps a copy of what was last in force, from which a
 // daemon starts while the source is broken. Use New.
 type Source struct {
 	dynamicconfig.Source
 
-	dir string // empty: there is no copy
-	log *slog.Logger
+	path string // of the copy; empty: there is none
+	log  *slog.Logger
 
 	instead atomic.Pointer[dynamicconfig.Snapshot] // what the next Load returns; nil: the source's
 }
 
-// New returns a Source of what of says, that keeps its copy in dir; empty: nowhere.
-func New(of dynamicconfig.Source, dir string, log *slog.Logger) *Source {
-	return &Source{Source: of, dir: dir, log: log}
+// New returns a Source of what of says, which has the limits that are at where. It keeps its copy in
+// dir; empty: nowhere.
+func New(of dynamicconfig.Source, where, dir string, log *slog.Logger) *Source {
+	s := &Source{Source: of, log: log}
+	if dir != "" {
+		s.path = filepath.Join(dir, Name(where))
+	}
+	return s
 }
 
 // Load implements dynamicconfig.Source.
@@ -66,10 +75,10 @@ func (g *Source) Load(ctx context.Context) (*dynamicconfig.Snapshot, error) {
 // Retreat has the next Load return the copy, because of cause. It returns cause if that
 // cannot help, with the reason.
 func (g *Source) Retreat(cause error) error {
-	if g.dir == "" {
+	if g.path == "" {
 		return cause
 	}
-	s, err := readCopy(filepath.Join(g.dir, Name))
+	s, err := readCopy(g.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return cause
 	}
@@ -103,11 +112,10 @@ func checksum(text string) string {
 // Save keeps a copy of s, which is in force. It is for Live.Subscribe. That it fails
 // stops nothing.
 func (g *Source) Save(_, s *dynamicconfig.Snapshot) {
-	path := filepath.Join(g.dir, Name)
-	if g.dir == "" || s.Text() == "" || s.Name() == path {
+	if g.path == "" || s.Text() == "" || s.Name() == g.path {
 		return
 	}
-	if err := replaceFile(path, copyHeader+checksum(s.Text())+"\n"+s.Text()); err != nil {
+	if err := replaceFile(g.path, copyHeader+checksum(s.Text())+"\n"+s.Text()); err != nil {
 		g.log.Error("the limits in force cannot be kept for the next start", "error", err)
 	}
 }

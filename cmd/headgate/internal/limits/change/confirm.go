@@ -56,7 +56,7 @@ func dangers(old, new *dynamicconfig.Snapshot, changes []dynamicconfig.Change) (
 		case c.Section == "unmatched" && new.Unmatched() == dynamicconfig.UnmatchedDeny:
 			why = append(why, "all events of keys without a rule are refused")
 		case c.Section == "overrides" && c.Name == "" && c.Kind != dynamicconfig.Removed && bypassesAll(new):
-			why = append(why, "all events of all keys are let through")
+			why = append(why, "all events are let through, but for keys and rules with an override of their own")
 		case c.Section != "limits" || c.Kind == dynamicconfig.Reordered:
 		case c.Kind == dynamicconfig.Removed && was.IsGlob():
 			why = append(why, fmt.Sprintf("the rule %q is removed, which is for many keys", c.Name))
