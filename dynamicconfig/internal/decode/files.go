@@ -4,6 +4,7 @@ package decode
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -26,7 +27,8 @@ func Files(files []File) (parts []Result, whole Result) {
 	for i, f := range files {
 		all[i] = newPart(f)
 	}
-	one := func(what string, has func(*part) ast.Node) (only *part) {
+	one := func(what string, has func(*part) ast.Node) {
+		var only *part
 		for _, p := range all {
 			n := has(p)
 			switch {
@@ -37,17 +39,17 @@ func Files(files []File) (parts []Result, whole Result) {
 				p.Add(strictyaml.Place(n), "%s of the whole cluster, and %s has them too: leave them in one file", what, only.place(strictyaml.Place(has(only))))
 			}
 		}
-		return only
 	}
-	one("unmatched: are settings", func(p *part) ast.Node { return p.top["unmatched"] })
 	var cluster rule.Properties
-	if first := one("defaults: has settings", (*part).settings); first != nil {
-		first.decode(rule.Properties{})
-		cluster = first.content.Properties
+	if i := slices.IndexFunc(all, func(p *part) bool { return p.settings() != nil }); i >= 0 {
+		all[i].decode(rule.Properties{})
+		cluster = all[i].content.Properties
 	}
 	for _, p := range all {
 		p.decode(cluster)
 	}
+	one("unmatched: are settings", func(p *part) ast.Node { return p.top["unmatched"] })
+	one("defaults: has settings", (*part).settings)
 	taken(all)
 	broken := false
 	for _, p := range all {
@@ -70,19 +72,34 @@ func Files(files []File) (parts []Result, whole Result) {
 type part struct {
 	*decoder
 	name    string
+	data    []byte
 	top     map[string]ast.Node
-	content *build.Content // nil until it was read
+	rules   func(yield func(item ast.Node)) (line int) // of a large file, nil of others
+	content *build.Content                             // nil until it was read
 }
 
 func newPart(f File) *part {
-	p := &part{decoder: newDecoder(f.Data), name: f.Name, top: make(map[string]ast.Node)}
-	if root := p.Parse(); root != nil {
+	p := &part{name: f.Name, data: f.Data}
+	p.begin(len(f.Data) >= largeFile)
+	return p
+}
+
+// begin reads what stands at the top, and, unless the file is large and plain, the rules.
+func (p *part) begin(large bool) {
+	p.decoder, p.top, p.rules = newDecoder(p.data), make(map[string]ast.Node), nil
+	var root ast.Node
+	if large {
+		root, p.rules, large = p.Large("limits", MaxSize)
+	}
+	if !large {
+		root = p.Parse()
+	}
+	if root != nil {
 		fields, _ := p.Mapping(root, "the file", knownTop)
 		for _, field := range fields {
 			p.top[field.Name] = field.Value
 		}
 	}
-	return p
 }
 
 // settings are the first of the cluster's own settings in the defaults; nil without them.
@@ -99,9 +116,17 @@ func (p *part) settings() ast.Node {
 
 // decode reads the part once. cluster are the settings that it has from another.
 func (p *part) decode(cluster rule.Properties) {
-	if p.content == nil {
+	for p.content == nil {
+		limits := p.limitsOf
+		if p.rules != nil {
+			limits = func(ast.Node) { manyLimits(p.decoder, p.data, p.rules) }
+		}
 		p.cluster = cluster
-		p.fields(func(name string) ast.Node { return p.top[name] }, p.limitsOf)
+		p.fields(func(name string) ast.Node { return p.top[name] }, limits)
+		if p.rules != nil && p.Any() { // the YAML library understands more
+			p.begin(false)
+			continue
+		}
 		p.content = p.Finish()
 	}
 }

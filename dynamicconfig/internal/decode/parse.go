@@ -76,19 +76,22 @@ func parseLarge(data []byte) Result {
 		return unread("has %d bytes: use at most %d, or write limits: in a line of its own, and the rules below it, without tabs and anchors", len(data), MaxSize)
 	}
 	fields, _ := d.Mapping(root, "the file", knownTop)
-	d.fields(func(name string) ast.Node { return strictyaml.Find(fields, name) }, func(ast.Node) {
-		most := len(data) / 20 // bytes of the shortest rule
-		d.Grow(min(bytes.Count(data, []byte("key:")), most))
-		i := 0
-		rest := rules(func(item ast.Node) {
-			d.limit(i, item)
-			i++
-		})
-		if rest > 0 {
-			d.Add(build.Mark{Line: rest, Column: 1}, "is not understood in a file of more than %d bytes: write the rule as - {key: \"a\", limit: 1/s}, or each of its fields in a line of its own", MaxSize)
-		}
-	})
+	d.fields(func(name string) ast.Node { return strictyaml.Find(fields, name) }, func(ast.Node) { manyLimits(d, data, rules) })
 	return d.result()
+}
+
+// manyLimits has d read the rules of data.
+func manyLimits(d *decoder, data []byte, rules func(yield func(item ast.Node)) (line int)) {
+	most := len(data) / 20 // bytes of the shortest rule
+	d.Grow(min(bytes.Count(data, []byte("key:")), most))
+	i := 0
+	rest := rules(func(item ast.Node) {
+		d.limit(i, item)
+		i++
+	})
+	if rest > 0 {
+		d.Add(build.Mark{Line: rest, Column: 1}, "is not understood in a file of more than %d bytes: write the rule as - {key: \"a\", limit: 1/s}, or each of its fields in a line of its own", MaxSize)
+	}
 }
 
 func newDecoder(data []byte) *decoder {
