@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/runtest"
@@ -225,6 +226,38 @@ func TestLimitsAreEdited(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "name another with EDITOR") {
 		t.Error(err)
 	}
+}
+
+// The second of two editors is told what to do with its text.
+func TestTwoEditorsAtOnce(t *testing.T) {
+	db := t.TempDir()
+	must(t, "apply", "--limits-db", db, runtest.File(t, "limits.yaml", shop), "-m", "first limits")
+	t.Setenv("TMPDIR", t.TempDir())
+	begun := filepath.Join(t.TempDir(), "begun")
+	if err := syscall.Mkfifo(begun, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("VISUAL", "")
+	t.Setenv("EDITOR", `sh -c 'read go < "$1"; sed -i -e s:100/s:150/s: "$2"' editor `+begun)
+	edited := make(chan error)
+	go func() {
+		_, _, err := execute(t, "limits", "edit", "--limits-db", db, "-m", "mine")
+		edited <- err
+	}()
+	editor, err := os.OpenFile(begun, os.O_WRONLY, 0) // when the editor reads it
+	if err != nil {
+		t.Fatal(err)
+	}
+	must(t, "set", "--limits-db", db, "orders", "160/s", "-m", "theirs")
+	if err := editor.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err = <-edited
+	left, _ := filepath.Glob(filepath.Join(os.Getenv("TMPDIR"), "limits-*.yaml"))
+	if len(left) != 1 || err == nil || !strings.HasSuffix(err.Error(), "your text is in "+left[0]+": write what changed since into it, for headgate limits apply --base 2") {
+		t.Fatalf("%v, left %v", err, left)
+	}
+	runtest.Expect(t, "apply", must(t, "apply", "--limits-db", db, left[0], "--base", "2", "-m", "mine"), "160/s → 150/s", "version 3 is stored")
 }
 
 func TestRulesAreListedAndGot(t *testing.T) {

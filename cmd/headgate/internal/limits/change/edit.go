@@ -43,7 +43,11 @@ in a file, whose name it prints.`,
 				if err != nil {
 					return err
 				}
-				if err := c.edit(ctx, cmd, db, on, file); err != nil {
+				err = c.edit(ctx, cmd, db, on, file)
+				if other, ok := errors.AsType[*history.Conflict](err); ok {
+					return fmt.Errorf("%w; your text is in %s: write what changed since into it, for headgate limits apply --base %d", err, file, other.Newest)
+				}
+				if err != nil {
 					return fmt.Errorf("%w; your text is in %s, for headgate limits apply --base %d", err, file, on.Number)
 				}
 				return os.Remove(file)
