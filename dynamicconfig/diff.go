@@ -102,6 +102,13 @@ func kindOf(had, has bool) ChangeKind {
 }
 
 func diffRules(old, new []Rule) (changes []Change) {
+	same := func(i, j int) bool { return reflect.DeepEqual(&old[i], &new[j]) } // cheaper than Fields
+	for len(old) > 0 && len(new) > 0 && same(0, 0) {
+		old, new = old[1:], new[1:]
+	}
+	for len(old) > 0 && len(new) > 0 && same(len(old)-1, len(new)-1) {
+		old, new = old[:len(old)-1], new[:len(new)-1]
+	}
 	before := make(map[string]int, len(old))
 	for i := range old {
 		before[old[i].Key] = i
@@ -117,7 +124,7 @@ func diffRules(old, new []Rule) (changes []Change) {
 		delete(before, r.Key)
 		reordered = reordered || at < last
 		last = at
-		if reflect.DeepEqual(&old[at], r) { // cheaper than Fields
+		if same(at, i) {
 			continue
 		}
 		if fields := diffFields(old[at].Fields(), r.Fields()); len(fields) > 0 {

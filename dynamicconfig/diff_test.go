@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -107,5 +108,27 @@ func TestAReloadIsOneBoundedLine(t *testing.T) {
 	}
 	if strings.Count(got, "limit 1/s → 2/s") != 10 || !strings.Contains(got, "; and 12 more") {
 		t.Error(got)
+	}
+}
+
+func TestADiffCostsWhatDiffers(t *testing.T) {
+	old, err := Parse("old", many(20_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := []byte(strings.Replace(string(many(20_000)), "tenant-010003:orders", "tenant-010003:mail", 1))
+	new, err := Parse("new", changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	changes := Diff(old, new)
+	runtime.ReadMemStats(&after)
+	if len(changes) != 2 || changes[0].Kind != Added || changes[1].Kind != Removed {
+		t.Errorf("the changes are %v", changes)
+	}
+	if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 1<<16 {
+		t.Errorf("a diff of one rule of 20,000 takes %d bytes", bytes)
 	}
 }

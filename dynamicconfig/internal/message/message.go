@@ -8,6 +8,7 @@ package message
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/headgate/headgate/internal/spelling"
@@ -29,7 +30,7 @@ func Quote(text string) string {
 	if len(text) > most {
 		return fmt.Sprintf("%q...", text[:most])
 	}
-	return fmt.Sprintf("%q", text)
+	return strconv.Quote(text)
 }
 
 // Suggest says which of the known names may have been meant.
