@@ -38,9 +38,13 @@ func ParseOverride(text string) (o Override, err error) {
 // meantFactor is the factor that a text like x2, 2× or 200% surely means; empty if it is not
 // clear.
 func meantFactor(text string) string {
-	text = strings.ReplaceAll(text, "×", "x")
+	text = strings.NewReplacer("×", "x", "X", "x").Replace(text)
 	if percent, ok := strings.CutSuffix(text, "%"); ok {
-		if n, err := quantity.ParseNumber(percent); err == nil && n/100 >= MinFactor && n/100 <= MaxFactor {
+		n, err := quantity.ParseNumber(percent)
+		if strings.HasPrefix(percent, "+") || strings.HasPrefix(percent, "-") {
+			n += 100 // so much more, or less
+		}
+		if err == nil && n/100 >= MinFactor && n/100 <= MaxFactor {
 			return quantity.Number(n/100) + "x"
 		}
 	}

@@ -47,6 +47,8 @@ func TestOverridesAreWrittenListedAndEnded(t *testing.T) {
 		"no such pattern":      {"this would change nothing: no rule has this pattern", "override", "order*", "2x", "--for", "2h", "-m", "x"},
 		"a limit for all":      {"cannot be changed so", "override", "--all", "5/s", "--for", "2h", "-m", "x"},
 		"all, and not sure":    {"was not confirmed", "bypass", "--all", "--for", "2h", "-m", "x"},
+		"little of all":        {"was not confirmed", "override", "--all", "0.2x", "--for", "2h", "-m", "x"},
+		"little of a pattern":  {"was not confirmed", "override", "login:*", "0/s", "--for", "2h", "-m", "x"},
 		"an amount for bypass": {"name one KEY", "bypass", "orders", "2x", "--for", "2h", "-m", "x"},
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, tt[0], append(on, tt[1:]...)...) })

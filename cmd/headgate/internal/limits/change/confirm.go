@@ -55,8 +55,10 @@ func dangers(old, new *dynamicconfig.Snapshot, changes []dynamicconfig.Change) (
 		switch {
 		case c.Section == "unmatched" && new.Unmatched() == dynamicconfig.UnmatchedDeny:
 			why = append(why, "all events of keys without a rule are refused")
-		case c.Section == "overrides" && c.Name == "" && c.Kind != dynamicconfig.Removed && bypassesAll(new):
-			why = append(why, "all events are let through, but for keys and rules with an override of their own")
+		case c.Section == "overrides" && c.Kind != dynamicconfig.Removed:
+			if text := dangerOf(new, c.Name, is); text != "" {
+				why = append(why, text)
+			}
 		case c.Section != "limits" || c.Kind == dynamicconfig.Reordered:
 		case c.Kind == dynamicconfig.Removed && was.IsGlob():
 			why = append(why, fmt.Sprintf("the rule %q is removed, which is for many keys", c.Name))
@@ -67,9 +69,23 @@ func dangers(old, new *dynamicconfig.Snapshot, changes []dynamicconfig.Change) (
 	return why
 }
 
-// bypassesAll reports whether s has an override that lets all events through.
-func bypassesAll(s *dynamicconfig.Snapshot) bool {
-	return slices.ContainsFunc(s.Overrides(), func(o dynamicconfig.Override) bool { return o.All && o.Bypass })
+// dangerOf says what the override of key may hurt at once, which is of all rules if key is empty; "" if nothing, as of one
+// that is for a single key. r is the rule with this key.
+func dangerOf(s *dynamicconfig.Snapshot, key string, r dynamicconfig.Rule) string {
+	all := s.Overrides()
+	o := &all[slices.IndexFunc(all, func(o dynamicconfig.Override) bool { return o.Key == key })]
+	switch {
+	case o.All && o.Bypass:
+		return "all events are let through, but for keys and rules with an override of their own"
+	case o.Bypass:
+	case o.All && o.Factor < 0.5:
+		return "the limits of all rules without an override of their own become less than half: " + o.Amount()
+	case r.IsGlob():
+		if on := o.On(&r); on.Limit < r.Limit/2 {
+			return fmt.Sprintf("the limit of %q becomes less than half: %s → %s", key, limitsfile.LimitOf(&r), limitsfile.LimitOf(on))
+		}
+	}
+	return ""
 }
 
 // ask asks a question on stderr, and reads one line of stdin.

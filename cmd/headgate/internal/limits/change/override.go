@@ -48,7 +48,8 @@ func newOverride() *cobra.Command {
 'frontend:*', or one key that a rule matches. AMOUNT is a factor such as 2x or 0.5x, or a limit
 in the unit of the rule, such as 500/s. All hosts end the override by themselves when their
 clocks reach the time; no bucket is refilled. An override of the same KEY is replaced, and
---end ends it now. Overrides that have ended are removed from the text.`,
+--end ends it now. Overrides that have ended are removed from the text. If the limit of a pattern
+or of all rules becomes less than half, override asks first; --yes is for scripts.`,
 		Example: `  headgate limits override --limits-db /var/lib/headgate 'frontend:*' 2x --for 2h -m "the sale began early"
   headgate limits override --limits-db /var/lib/headgate frontend:scraper 5/s --for 1d -m "it reads all pages"
   headgate limits override --limits-db /var/lib/headgate 'frontend:*' --end -m "the sale is over"
