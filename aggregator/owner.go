@@ -98,25 +98,18 @@ type Owners struct {
 }
 
 // Serve returns one as a Decider that refuses hosts without a proper name, and whose
-// panics are logged.
-func (o *Owners) Serve(one Owner) rpc.Decider { return served{o, one} }
-
-// served is one of some Owners, as a Decider.
-type served struct {
-	owners *Owners
-	one    Owner
-}
-
-// Update implements rpc.Decider. An Owner may keep names, so it gets proper ones only.
-func (s served) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	if err := rpc.CheckHost(host); err != nil {
-		return nil, err
-	}
-	answer, err := rpc.Ask(ctx, s.one, host, payload)
-	if stack := rpc.StackOf(err); stack != "" {
-		s.owners.guard.Failed(s.owners.Log, guard.Method{Owner: s.one, Failed: "panicked; its caller gets an error", Level: slog.LevelError}, err)
-	}
-	return answer, err
+// panics are logged. An Owner may keep the names.
+func (o *Owners) Serve(one Owner) rpc.Decider {
+	return rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+		if err := rpc.CheckHost(host); err != nil {
+			return nil, err
+		}
+		answer, err := rpc.Ask(ctx, one, host, payload)
+		if stack := rpc.StackOf(err); stack != "" {
+			o.guard.Failed(o.Log, guard.Method{Owner: one, Failed: "panicked; its caller gets an error", Level: slog.LevelError}, err)
+		}
+		return answer, err
+	})
 }
 
 // Configure gives all of them the limits.

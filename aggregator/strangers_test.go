@@ -35,13 +35,6 @@ func counted(t *testing.T, rules ...dynamicconfig.Rule) (*Aggregator, func(name 
 	return a, func(name string) int64 { return scope.Snapshot().Counters()["aggregator."+name+"+"].Value() }
 }
 
-// deciderFunc is a Decider by its one method.
-type deciderFunc func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)
-
-func (f deciderFunc) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	return f(ctx, host, payload)
-}
-
 // always is a Placement with one owner.
 type always string
 
@@ -121,7 +114,7 @@ func TestAnOwnerThatHasLeftIsNotListenedTo(t *testing.T) {
 	}
 	network := rpctest.New(1)
 	heir, began := counted(t, exactRule(1e-4, 10))
-	network.Host("heir").Serve(deciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	network.Host("heir").Serve(rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 		if payload.GetTypeUrl() == claims.TypeURL { // what is leased now is not in it
 			if _, err := old.ClaimHere(ctx, "h", claim); !errors.Is(err, errLeft) {
 				t.Errorf("claims while leases are handed over: %v", err)

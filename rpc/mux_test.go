@@ -16,17 +16,10 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// deciderFunc is a Decider by its one method.
-type deciderFunc func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)
-
-func (f deciderFunc) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	return f(ctx, host, payload)
-}
-
 // says answers everything with the same word.
 func says(t *testing.T, word string) rpc.Decider {
 	answer := anyOf(t, wrapperspb.String(word))
-	return deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return answer, nil })
+	return rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return answer, nil })
 }
 
 func TestMuxHandsOnByType(t *testing.T) {
@@ -104,7 +97,7 @@ func TestMuxRefusesTwoDecidersOfOneType(t *testing.T) {
 func TestAPanicBecomesAnError(t *testing.T) {
 	cause := errors.New("out of ink")
 	var mux rpc.Mux
-	err := mux.Register("x.Y", deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { panic(cause) }))
+	err := mux.Register("x.Y", rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { panic(cause) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +112,7 @@ func TestAPanicBecomesAnError(t *testing.T) {
 }
 
 func TestNothingIsNotAnAnswer(t *testing.T) {
-	silent := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, nil })
+	silent := rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, nil })
 	_, err := rpc.Ask(t.Context(), silent, "a", &anypb.Any{})
 	wantRefused(t, err, "neither an answer nor an error")
 }

@@ -21,6 +21,14 @@ type Decider interface {
 	Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)
 }
 
+// DeciderFunc is a function as a Decider.
+type DeciderFunc func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)
+
+// Update implements Decider.
+func (f DeciderFunc) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	return f(ctx, host, payload)
+}
+
 // Placement says which host owns a key. Implementations are safe for concurrent
 // use.
 type Placement interface {

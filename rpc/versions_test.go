@@ -106,7 +106,7 @@ var families = map[string]struct {
 	}},
 	"answer": {rpc.TypeURL(new(headgatepb.Answer)), func() proto.Message { return new(headgatepb.Answer) }, func(p *anypb.Any, _ int) (any, error) {
 		var got map[string]any
-		says := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return p, nil })
+		says := rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return p, nil })
 		err := questions.Ask(context.Background(), says, "me", "key", nil, &got)
 		return got, err
 	}},

@@ -21,7 +21,7 @@ import (
 // lending leases to every claim what its first band wants, and names itself
 // as the algorithm, so that a test can see who answered what.
 func lending(name string) rpc.Decider {
-	return deciderFunc(func(_ context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	return rpc.DeciderFunc(func(_ context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 		c, err := claims.Decode(payload)
 		if err != nil {
 			return nil, err
@@ -55,8 +55,8 @@ func TestClaimsGoToTheOwnersAndEachCostsItsOwnRowsOnly(t *testing.T) {
 		}
 		network.Cut("me", "mute")
 		network.SetFaults("me", "slow", rpctest.Faults{Delay: 2 * time.Second})
-		network.Host("panics").Serve(deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { panic("boom") }))
-		network.Host("lies").Serve(deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+		network.Host("panics").Serve(rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { panic("boom") }))
+		network.Host("lies").Serve(rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
 			return claims.EncodeLeases(sampleLeases(), 4)
 		}))
 		c := &claims.Claimant{
@@ -108,7 +108,7 @@ func TestNobodyToAskIsAnError(t *testing.T) {
 }
 
 func TestClaimsAgainstTheContractReachNobody(t *testing.T) {
-	asked := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+	asked := rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
 		t.Error("asked")
 		return nil, errors.New("asked")
 	})
@@ -149,7 +149,7 @@ func TestManyClaimsGoInPartsThatTransportsTake(t *testing.T) {
 	largest, calls := 0, 0
 	c := &claims.Claimant{
 		Host: "me", Placement: byPrefix{}, Self: "local", MaxCalls: 1,
-		Local: deciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+		Local: rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 			largest, calls = max(largest, len(payload.Value)), calls+1
 			return lending("l").Update(ctx, host, payload)
 		}),

@@ -20,7 +20,7 @@ func TestForwardedClaimsAreAnsweredInOrder(t *testing.T) {
 	long := errors.New(strings.Repeat("é", rpc.MaxReasonLength))
 	forward := claims.Forward{Claimant: &claims.Claimant{Host: "edge", Placement: byPrefix{}, Peers: deciders{
 		"a": lending("a"), "b": lending("b"),
-		"c": deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, long }),
+		"c": rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, long }),
 	}}}
 	ask := func(keys ...string) (*claims.Leases, error) {
 		payload, err := claims.Encode(claimsOf(keys...))
@@ -69,7 +69,7 @@ func TestForwardedClaimsAreAnsweredInOrder(t *testing.T) {
 // would have too.
 func TestForwardedClaimsAreTheCallers(t *testing.T) {
 	var hosts []string
-	forward := claims.Forward{Claimant: &claims.Claimant{Host: "edge", Placement: byPrefix{}, Self: "a", Local: deciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	forward := claims.Forward{Claimant: &claims.Claimant{Host: "edge", Placement: byPrefix{}, Self: "a", Local: rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 		asked, err := claims.Decode(payload)
 		if err != nil {
 			return nil, err

@@ -3,7 +3,6 @@
 package claims_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -29,12 +28,6 @@ func anyOf(t tb, m proto.Message) *anypb.Any {
 		t.Fatal(err)
 	}
 	return payload
-}
-
-type deciderFunc func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)
-
-func (f deciderFunc) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	return f(ctx, host, payload)
 }
 
 func wantRefused(t *testing.T, err error, want string) {

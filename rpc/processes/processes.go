@@ -103,35 +103,25 @@ func (w *Watch) SetHosts(names map[string]bool) {
 }
 
 // Caller implements rpc.Instrument.
-func (w *Watch) Caller(_ string, d rpc.Decider) rpc.Decider { return caller{w, d} }
+func (w *Watch) Caller(_ string, d rpc.Decider) rpc.Decider {
+	return rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+		if host == w.address { // programs have no process here
+			headers := map[string]string{header: w.process}
+			maps.Copy(headers, rpc.Headers(ctx))
+			ctx = rpc.WithHeaders(ctx, headers)
+		}
+		return d.Update(ctx, host, payload)
+	})
+}
 
 // Answerer implements rpc.Instrument.
-func (w *Watch) Answerer(d rpc.Decider) rpc.Decider { return answerer{w, d} }
-
-type caller struct {
-	watch *Watch
-	rpc.Decider
-}
-
-func (c caller) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	if host == c.watch.address { // programs have no process here
-		headers := map[string]string{header: c.watch.process}
-		maps.Copy(headers, rpc.Headers(ctx))
-		ctx = rpc.WithHeaders(ctx, headers)
-	}
-	return c.Decider.Update(ctx, host, payload)
-}
-
-type answerer struct {
-	watch *Watch
-	rpc.Decider
-}
-
-func (a answerer) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	if process := rpc.Received(ctx, header); process != "" && len(process) <= maxName {
-		a.watch.called(time.Now(), host, process)
-	}
-	return a.Decider.Update(ctx, host, payload)
+func (w *Watch) Answerer(d rpc.Decider) rpc.Decider {
+	return rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+		if process := rpc.Received(ctx, header); process != "" && len(process) <= maxName {
+			w.called(time.Now(), host, process)
+		}
+		return d.Update(ctx, host, payload)
+	})
 }
 
 // called says that process called at now by the name of a host.

@@ -43,11 +43,6 @@ var redial = grpc.ConnectParams{
 
 // ClientOptions is the setup of a Client. The zero value is plain text.
 type ClientOptions struct {
-	// MaxMessageBytes bounds one message in either direction; default
-	// DefaultMaxMessageBytes. With less than 4 MiB, the largest calls of a
-	// usage.Fanout do not fit.
-	MaxMessageBytes int
-
 	// TLS, when not nil, encrypts. Give it certificates for mutual TLS.
 	TLS *tls.Config
 
@@ -73,16 +68,12 @@ func NewClient(addresses []string, o ClientOptions) (*Client, error) {
 	if err := checkAddresses(addresses); err != nil {
 		return nil, err
 	}
-	limit := o.MaxMessageBytes
-	if limit <= 0 {
-		limit = DefaultMaxMessageBytes
-	}
 	dial := []grpc.DialOption{
 		grpc.WithDefaultServiceConfig(roundRobin),
 		grpc.WithDisableServiceConfig(), // a TXT record in DNS must not configure the Client
 		grpc.WithConnectParams(redial),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: quietAfter, Timeout: answerWithin}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(limit), grpc.MaxCallSendMsgSize(limit)),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessageBytes), grpc.MaxCallSendMsgSize(MaxMessageBytes)),
 		grpc.WithNoProxy(),
 	}
 	if o.TLS != nil {

@@ -27,12 +27,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type deciderFunc func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)
-
-func (f deciderFunc) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	return f(ctx, host, payload)
-}
-
 // edge is a server on loopback with a health service.
 type edge struct {
 	address string
@@ -49,7 +43,7 @@ func serve(t *testing.T, address string, d rpc.Decider, o rpcgrpc.ServerOptions)
 		t.Fatal(err)
 	}
 	e := &edge{address: l.Addr().String(), server: grpc.NewServer(rpcgrpc.ServerDefaults()...), health: health.NewServer()}
-	rpcgrpc.Register(e.server, deciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	rpcgrpc.Register(e.server, rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 		e.calls.Add(1)
 		return d.Update(ctx, host, payload)
 	}), o)
@@ -82,7 +76,7 @@ var eventually = waittest.Until
 
 var word = &anypb.Any{TypeUrl: "x/y.Z", Value: []byte("word")}
 
-var echo = deciderFunc(func(_ context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+var echo = rpc.DeciderFunc(func(_ context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 	return &anypb.Any{TypeUrl: payload.GetTypeUrl(), Value: append([]byte(host+" says "), payload.GetValue()...)}, nil
 })
 
@@ -96,7 +90,7 @@ func TestACallCarriesTheHostAndThePayload(t *testing.T) {
 
 func TestErrorsThatCallersBranchOnPassThrough(t *testing.T) {
 	var fails error
-	c := newClient(t, serve(t, "127.0.0.1:0", deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+	c := newClient(t, serve(t, "127.0.0.1:0", rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
 		if fails == nil {
 			panic("boom")
 		}
@@ -153,7 +147,7 @@ func TestTheTransportSaysWhoCalls(t *testing.T) {
 
 func TestCallsHaveDeadlinesOnBothSides(t *testing.T) {
 	left := make(chan time.Duration, 1)
-	e := serve(t, "127.0.0.1:0", deciderFunc(func(ctx context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
+	e := serve(t, "127.0.0.1:0", rpc.DeciderFunc(func(ctx context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
 		deadline, ok := ctx.Deadline()
 		if !ok {
 			left <- 0
@@ -186,7 +180,7 @@ func TestCallsHaveDeadlinesOnBothSides(t *testing.T) {
 // Errors are logged, and the other side chooses how long their texts are.
 func TestAnErrorHasTheBeginningOfALongText(t *testing.T) {
 	for _, code := range []codes.Code{codes.Unavailable, codes.InvalidArgument} {
-		c := newClient(t, serve(t, "127.0.0.1:0", deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+		c := newClient(t, serve(t, "127.0.0.1:0", rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
 			return nil, status.Error(code, strings.Repeat("x", 1<<20))
 		}), rpcgrpc.ServerOptions{}).address)
 		ctx, cancel := context.WithTimeout(t.Context(), rpcgrpc.MaxTimeout)
@@ -200,11 +194,11 @@ func TestAnErrorHasTheBeginningOfALongText(t *testing.T) {
 
 func TestTooLargeAMessageIsAnErrorAndNothingMore(t *testing.T) {
 	c := newClient(t, serve(t, "127.0.0.1:0", echo, rpcgrpc.ServerOptions{}).address)
-	large := &anypb.Any{TypeUrl: "x/y.Z", Value: make([]byte, rpcgrpc.DefaultMaxMessageBytes+1)}
+	large := &anypb.Any{TypeUrl: "x/y.Z", Value: make([]byte, rpcgrpc.MaxMessageBytes+1)}
 	if _, err := c.Update(t.Context(), "me", large); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("sent: %v", err)
 	}
-	large.Value = large.Value[:rpcgrpc.DefaultMaxMessageBytes-100] // and the answer is longer
+	large.Value = large.Value[:rpcgrpc.MaxMessageBytes-100] // and the answer is longer
 	if _, err := c.Update(t.Context(), strings.Repeat("h", 200), large); status.Code(err) != codes.ResourceExhausted {
 		t.Errorf("answered: %v", err)
 	}

@@ -22,8 +22,8 @@ const (
 	// Service is the gRPC name of the service, also for health checks.
 	Service = "headgate.v1.Decider"
 
-	// DefaultMaxMessageBytes bounds one message.
-	DefaultMaxMessageBytes = 4 << 20
+	// MaxMessageBytes bounds one message, in either direction.
+	MaxMessageBytes = 4 << 20
 
 	// DefaultTimeout bounds a call whose context has no deadline.
 	DefaultTimeout = 5 * time.Second
@@ -58,13 +58,13 @@ func Register(s grpc.ServiceRegistrar, decider rpc.Decider, o ServerOptions) {
 }
 
 // ServerDefaults are what a grpc.Server needs that Clients of this package
-// call: messages of DefaultMaxMessageBytes, and permission for Clients to ping. Without the
+// call: messages of MaxMessageBytes, and permission for Clients to ping. Without the
 // permission, grpc closes their connections, because they ping more often than every five minutes.
 // The server sends no pings; see ServerAges.
 func ServerDefaults() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(DefaultMaxMessageBytes),
-		grpc.MaxSendMsgSize(DefaultMaxMessageBytes),
+		grpc.MaxRecvMsgSize(MaxMessageBytes),
+		grpc.MaxSendMsgSize(MaxMessageBytes),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingsAllowed, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(ServerAges(0, 0, 0)),
 	}

@@ -50,10 +50,34 @@ func New(scope tally.Scope) *Calls {
 }
 
 // Caller implements rpc.Instrument.
-func (c *Calls) Caller(_ string, d rpc.Decider) rpc.Decider { return caller{c, d} }
+func (c *Calls) Caller(_ string, d rpc.Decider) rpc.Decider {
+	return rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+		m, start := c.of(rpc.KindOf(payload)), time.Now()
+		m.sent.Inc(int64(len(payload.GetValue())))
+		answer, err := d.Update(ctx, host, payload)
+		m.took.RecordDuration(time.Since(start))
+		if err != nil {
+			m.failed[rpc.ReasonOf(err)].Inc(1)
+		}
+		m.received.Inc(int64(len(answer.GetValue())))
+		return answer, err
+	})
+}
 
 // Answerer implements rpc.Instrument.
-func (c *Calls) Answerer(d rpc.Decider) rpc.Decider { return answerer{c, d} }
+func (c *Calls) Answerer(d rpc.Decider) rpc.Decider {
+	return rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+		m, start := c.of(rpc.KindOf(payload)), time.Now()
+		m.received.Inc(int64(len(payload.GetValue())))
+		answer, err := rpc.Ask(ctx, d, host, payload)
+		m.answered.RecordDuration(time.Since(start))
+		if err != nil {
+			m.refused[rpc.ReasonOf(err)].Inc(1)
+		}
+		m.sent.Inc(int64(len(answer.GetValue())))
+		return answer, err
+	})
+}
 
 // of returns the metrics of the calls with this kind of messages, which is an rpc.KindOf.
 func (c *Calls) of(kind string) *message {
@@ -81,38 +105,4 @@ func (c *Calls) of(kind string) *message {
 	}
 	c.messages[kind] = m
 	return m
-}
-
-type caller struct {
-	calls *Calls
-	rpc.Decider
-}
-
-func (d caller) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	m, start := d.calls.of(rpc.KindOf(payload)), time.Now()
-	m.sent.Inc(int64(len(payload.GetValue())))
-	answer, err := d.Decider.Update(ctx, host, payload)
-	m.took.RecordDuration(time.Since(start))
-	if err != nil {
-		m.failed[rpc.ReasonOf(err)].Inc(1)
-	}
-	m.received.Inc(int64(len(answer.GetValue())))
-	return answer, err
-}
-
-type answerer struct {
-	calls *Calls
-	rpc.Decider
-}
-
-func (d answerer) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	m, start := d.calls.of(rpc.KindOf(payload)), time.Now()
-	m.received.Inc(int64(len(payload.GetValue())))
-	answer, err := rpc.Ask(ctx, d.Decider, host, payload)
-	m.answered.RecordDuration(time.Since(start))
-	if err != nil {
-		m.refused[rpc.ReasonOf(err)].Inc(1)
-	}
-	m.sent.Inc(int64(len(answer.GetValue())))
-	return answer, err
 }

@@ -101,12 +101,6 @@ func (s *service) counts(t *testing.T) map[string]uint64 {
 	return counts
 }
 
-type deciderFunc func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)
-
-func (f deciderFunc) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	return f(ctx, host, payload)
-}
-
 var usage = &anypb.Any{TypeUrl: "type.googleapis.com/headgate.v1.Usage", Value: []byte("usage")}
 
 // transports carry calls to a Decider, each in its way.
@@ -170,7 +164,7 @@ func TestATraceGoesThroughEveryTransport(t *testing.T) {
 	for name, through := range transports {
 		t.Run(name, func(t *testing.T) {
 			program, edge, owner := newService(t), newService(t), newService(t)
-			decide := owner.Answerer(deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+			decide := owner.Answerer(rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
 				return &anypb.Any{TypeUrl: "a/headgate.v1.Grants", Value: []byte("grants!")}, nil
 			}))
 			pass := edge.Answerer(edge.Caller("owner:1", through(t, decide)))
@@ -236,7 +230,7 @@ func TestHostsWithoutOpenTelemetryAnswer(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			program, owner := newService(t), newService(t)
-			echo := deciderFunc(func(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) { return payload, nil })
+			echo := rpc.DeciderFunc(func(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) { return payload, nil })
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
 			for _, d := range []rpc.Decider{
@@ -274,7 +268,7 @@ func TestErrorsHaveAReason(t *testing.T) {
 		{errors.New("no route"), "failed"},
 		{nil, "panic"},
 	} {
-		d := s.Caller("b:1", deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+		d := s.Caller("b:1", rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
 			if row.err == nil {
 				panic("boom")
 			}

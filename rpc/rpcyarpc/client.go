@@ -27,28 +27,18 @@ const (
 	// DefaultService is the YARPC service name that deciders answer to.
 	DefaultService = "headgate"
 
-	// DefaultMaxMessageBytes bounds one message.
-	DefaultMaxMessageBytes = 4 << 20
+	// MaxMessageBytes bounds one message, in either direction.
+	MaxMessageBytes = 4 << 20
 
 	// DefaultMaxConnections bounds the connections to one Server: other hosts
 	// have one each, or two while they change.
 	DefaultMaxConnections = 10_000
 )
 
-// ClientOptions is the setup of a Client. The zero value is plain text. A negative number is as
-// 0, which is the default.
+// ClientOptions is the setup of a Client. The zero value is plain text.
 type ClientOptions struct {
 	// Caller is the YARPC name of the calling service; default DefaultService.
 	Caller string
-
-	// Service is the YARPC service name that the deciders answer to;
-	// default DefaultService.
-	Service string
-
-	// MaxMessageBytes bounds one message in either direction; default
-	// DefaultMaxMessageBytes. With less than 4 MiB, the largest calls of a
-	// usage.Fanout do not fit.
-	MaxMessageBytes int
 
 	// TLS, when not nil, encrypts. Give it certificates for mutual TLS.
 	TLS *tls.Config
@@ -75,8 +65,7 @@ var _ rpc.Peers = (*Client)(nil)
 
 // NewClient returns a Client that is ready; Close ends it.
 func NewClient(o ClientOptions) (*Client, error) {
-	limit := orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
-	t := grpc.NewTransport(grpc.ClientMaxRecvMsgSize(limit), grpc.ClientMaxSendMsgSize(limit))
+	t := grpc.NewTransport(grpc.ClientMaxRecvMsgSize(MaxMessageBytes), grpc.ClientMaxSendMsgSize(MaxMessageBytes))
 	dial := []grpc.DialOption{grpc.ContextDialer(dialing(o.Dial))}
 	switch {
 	case o.RotatingTLS != nil:
@@ -87,9 +76,9 @@ func NewClient(o ClientOptions) (*Client, error) {
 	chooser := NewChooser(t.NewDialer(dial...))
 	c := &Client{transport: t, outbound: t.NewOutbound(chooser), chooser: chooser}
 	c.Peers = PeersOver(&transport.OutboundConfig{
-		CallerName: orDefault(o.Caller, DefaultService),
+		CallerName: cmp.Or(o.Caller, DefaultService),
 		Outbounds: transport.Outbounds{
-			ServiceName: orDefault(o.Service, DefaultService),
+			ServiceName: DefaultService,
 			Unary:       c.outbound,
 		},
 	})
@@ -161,13 +150,4 @@ func (r remote) Update(ctx context.Context, host string, payload *anypb.Any) (*a
 		return nil, fromWire(err)
 	}
 	return response.GetPayload(), nil
-}
-
-// orDefault is byDefault if v is zero or negative.
-func orDefault[T cmp.Ordered](v, byDefault T) T {
-	var zero T
-	if v <= zero {
-		return byDefault
-	}
-	return v
 }

@@ -161,7 +161,7 @@ func TestACustomPayloadAndTheBuiltInUseOneDoor(t *testing.T) {
 
 func TestPartialResultsOverTheNetwork(t *testing.T) {
 	good, _ := serve(t, "127.0.0.1:0", builtIn{}, rpcyarpc.ServerOptions{})
-	hung, _ := serve(t, "127.0.0.1:0", deciderFunc(func(ctx context.Context, _ string, _ *anypb.Any) (*anypb.Any, error) {
+	hung, _ := serve(t, "127.0.0.1:0", rpc.DeciderFunc(func(ctx context.Context, _ string, _ *anypb.Any) (*anypb.Any, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}), rpcyarpc.ServerOptions{})

@@ -22,13 +22,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // patience bounds what should take no time at all on loopback, on a machine that does other things.
 const patience = time.Minute
 
-type deciderFunc func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)
-
-func (f deciderFunc) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	return f(ctx, host, payload)
-}
-
-var echo = deciderFunc(func(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) { return payload, nil })
+var echo = rpc.DeciderFunc(func(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) { return payload, nil })
 
 // counting counts the connections that it accepted and that are still open.
 type counting struct {

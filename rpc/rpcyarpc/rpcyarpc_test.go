@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"go.uber.org/yarpc"
+	"go.uber.org/yarpc/api/transport"
 	"go.uber.org/yarpc/transport/grpc"
 	"go.uber.org/yarpc/yarpcerrors"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -98,7 +99,7 @@ func TestKeepClosesWhatLeftTheRing(t *testing.T) {
 
 func TestKeepLetsCallsEnd(t *testing.T) {
 	started, finish := make(chan struct{}), make(chan struct{})
-	slow := deciderFunc(func(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
+	slow := rpc.DeciderFunc(func(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
 		close(started)
 		<-finish
 		return payload, nil
@@ -127,14 +128,14 @@ func TestErrorsKeepWhatCallersBranchOn(t *testing.T) {
 		"x.Refused": usage.Columnar{}.DecodeReport(nil, &usage.Report{}),
 		"x.Plain":   errors.New("disk full"),
 	} {
-		if err := mux.Register(name, deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, err })); err != nil {
+		if err := mux.Register(name, rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, err })); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := mux.Register("x.Panics", deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { panic("boom") })); err != nil {
+	if err := mux.Register("x.Panics", rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { panic("boom") })); err != nil {
 		t.Fatal(err)
 	}
-	if err := mux.Register("x.Slow", deciderFunc(func(ctx context.Context, _ string, _ *anypb.Any) (*anypb.Any, error) {
+	if err := mux.Register("x.Slow", rpc.DeciderFunc(func(ctx context.Context, _ string, _ *anypb.Any) (*anypb.Any, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	})); err != nil {
@@ -273,22 +274,38 @@ func TestARestartedOwnerIsFoundAgain(t *testing.T) {
 	}
 }
 
+// The other side of each is another program's, which has no bound.
 func TestMessagesAreBounded(t *testing.T) {
-	large := word(t, strings.Repeat("x", 100_000))
+	large := word(t, strings.Repeat("x", rpcyarpc.MaxMessageBytes))
 	small := word(t, "x")
-	laconic := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return small, nil })
-	blowsUp := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return large, nil })
+	laconic := rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return small, nil })
+	blowsUp := rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return large, nil })
+	const unbounded = 1 << 30
+	theirs := grpc.NewTransport(grpc.ServerMaxSendMsgSize(unbounded), grpc.ClientMaxSendMsgSize(unbounded))
 
-	s, _ := serve(t, "127.0.0.1:0", laconic, rpcyarpc.ServerOptions{MaxMessageBytes: 50_000})
-	if _, err := call(t, newClient(t, rpcyarpc.ClientOptions{}), s.Addr().String(), large, patience); err == nil {
-		t.Error("the server took a message above its bound")
+	s, _ := serve(t, "127.0.0.1:0", laconic, rpcyarpc.ServerOptions{})
+	outbound := theirs.NewOutbound(rpcyarpc.NewChooser(theirs.NewDialer()))
+	if err := errors.Join(theirs.Start(), outbound.Start()); err != nil {
+		t.Fatal(err)
 	}
-	s, _ = serve(t, "127.0.0.1:0", blowsUp, rpcyarpc.ServerOptions{})
-	if _, err := call(t, newClient(t, rpcyarpc.ClientOptions{MaxMessageBytes: 50_000}), s.Addr().String(), small, patience); err == nil {
-		t.Error("the client took a message above its bound")
+	defer func() { _ = errors.Join(outbound.Stop(), theirs.Stop()) }()
+	peers := rpcyarpc.PeersOver(&transport.OutboundConfig{CallerName: "c", Outbounds: transport.Outbounds{ServiceName: rpcyarpc.DefaultService, Unary: outbound}})
+	if _, err := call(t, peers, s.Addr().String(), large, patience); yarpcerrors.FromError(err).Code() != yarpcerrors.CodeResourceExhausted {
+		t.Errorf("to a server: %v", err)
 	}
-	if _, err := call(t, newClient(t, rpcyarpc.ClientOptions{}), s.Addr().String(), small, patience); err != nil {
-		t.Errorf("within the default bound: %v", err)
+	if _, err := call(t, peers, s.Addr().String(), small, patience); err != nil {
+		t.Errorf("within the bound: %v", err)
+	}
+
+	l := listen(t, "127.0.0.1:0")
+	d := yarpc.NewDispatcher(yarpc.Config{Name: rpcyarpc.DefaultService, Inbounds: yarpc.Inbounds{theirs.NewInbound(l)}})
+	d.Register(rpcyarpc.Procedures(blowsUp, nil))
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = d.Stop() }()
+	if _, err := call(t, newClient(t, rpcyarpc.ClientOptions{}), l.Addr().String(), small, patience); yarpcerrors.FromError(err).Code() != yarpcerrors.CodeResourceExhausted {
+		t.Errorf("to a client: %v", err)
 	}
 }
 
@@ -387,7 +404,7 @@ func TestAServicesOwnDispatchers(t *testing.T) {
 
 func TestADispatchedWaitsForCallsUnderWay(t *testing.T) {
 	started, finish := make(chan struct{}), make(chan struct{})
-	slow := deciderFunc(func(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
+	slow := rpc.DeciderFunc(func(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
 		close(started)
 		<-finish
 		return payload, nil
@@ -424,7 +441,7 @@ func TestADispatchedWaitsForCallsUnderWay(t *testing.T) {
 
 func TestAStandaloneThatIsStoppedAgainWaitsForCallsUnderWay(t *testing.T) {
 	started, finish := make(chan struct{}), make(chan struct{})
-	stuck := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+	stuck := rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
 		close(started)
 		<-finish
 		return nil, errors.New("too late")
@@ -484,7 +501,7 @@ func TestStopIsPromptWithASilentConnection(t *testing.T) {
 
 func TestStopDoesNotWaitForeverForADecider(t *testing.T) {
 	started, finish := make(chan struct{}), make(chan struct{})
-	stuck := deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+	stuck := rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
 		close(started)
 		<-finish
 		return nil, errors.New("too late")

@@ -33,17 +33,10 @@ const drain = 300 * time.Millisecond
 const maxHeaders = 16 << 10
 
 // ServerOptions is the setup of a Server. With the zero value, connections are plain text,
-// and the host is the one that the message names. A negative number is as 0, which is the default.
+// and the host is the one that the message names.
 type ServerOptions struct {
-	// Service is the YARPC service name to answer to; default DefaultService.
-	Service string
-
-	// MaxMessageBytes bounds one message in either direction; default
-	// DefaultMaxMessageBytes.
-	MaxMessageBytes int
-
 	// MaxConnections bounds the connections at a time; the Server closes one more at
-	// once. The default is DefaultMaxConnections. Larger clusters need more.
+	// once. Zero and less are DefaultMaxConnections. Larger clusters need more.
 	MaxConnections int
 
 	// TLS, when not nil, encrypts. For mutual TLS it has ClientCAs and
@@ -72,22 +65,21 @@ type Server struct {
 
 // NewServer returns a Server of decider, which takes over listener. Neither may be nil.
 func NewServer(listener net.Listener, decider rpc.Decider, o ServerOptions) *Server {
-	limit := orDefault(o.MaxMessageBytes, DefaultMaxMessageBytes)
-	tracking := conns.Track(listener, orDefault(o.MaxConnections, DefaultMaxConnections))
-	limits := conns.DefaultLimits
-	limits.Bytes = max(limits.Bytes, int64(limit)+limits.Bytes/4)
-	limits.TotalBytes = max(limits.TotalBytes, 4*limits.Bytes)
-	tracking.Limit(limits)
+	most := o.MaxConnections
+	if most <= 0 {
+		most = DefaultMaxConnections
+	}
+	tracking := conns.Track(listener, most)
 	creds := insecure.NewCredentials()
 	if o.TLS != nil {
 		creds = credentials.NewTLS(o.TLS)
 	}
-	t := grpc.NewTransport(grpc.ServerMaxRecvMsgSize(limit), grpc.ServerMaxSendMsgSize(limit), grpc.ServerMaxHeaderListSize(maxHeaders))
+	t := grpc.NewTransport(grpc.ServerMaxRecvMsgSize(MaxMessageBytes), grpc.ServerMaxSendMsgSize(MaxMessageBytes), grpc.ServerMaxHeaderListSize(maxHeaders))
 	s := &Server{
 		listener: tracking,
 		stopped:  make(chan struct{}),
 		dispatcher: yarpc.NewDispatcher(yarpc.Config{
-			Name:     orDefault(o.Service, DefaultService),
+			Name:     DefaultService,
 			Inbounds: yarpc.Inbounds{t.NewInbound(tracking, grpc.InboundCredentials(grpcconns.Limited(creds)))},
 		}),
 	}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/headgate/headgate/internal/certtest"
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
 )
 
@@ -39,7 +40,7 @@ func certified(ctx context.Context, claimed string) (string, error) {
 func TestTheCertificateNamesTheHost(t *testing.T) {
 	ca := certtest.New(t)
 	var asked atomic.Int64
-	whoami := deciderFunc(func(_ context.Context, host string, _ *anypb.Any) (*anypb.Any, error) {
+	whoami := rpc.DeciderFunc(func(_ context.Context, host string, _ *anypb.Any) (*anypb.Any, error) {
 		asked.Add(1)
 		return anypb.New(wrapperspb.String(host))
 	})

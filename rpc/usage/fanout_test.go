@@ -78,14 +78,14 @@ func TestABadOwnerCostsOnlyItsOwnKeys(t *testing.T) {
 		network.SetFaults("me", "late", rpctest.Faults{Delay: time.Hour})
 		network.Host("mute").Serve(&granting{})
 		network.Cut("mute", "me")
-		network.Host("panics").Serve(deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { panic("boom") }))
-		network.Host("nil").Serve(deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, nil }))
-		network.Host("lies").Serve(deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+		network.Host("panics").Serve(rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { panic("boom") }))
+		network.Host("nil").Serve(rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, nil }))
+		network.Host("lies").Serve(rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
 			return anypb.New(&headgatepb.Grants{Weights: []float32{7}})
 		}))
 		network.Host("babbles").Serve(says(t, "babble"))
 		broken := errors.New("disk full")
-		network.Host("fails").Serve(deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, broken }))
+		network.Host("fails").Serve(rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, broken }))
 
 		f := &usage.Fanout{Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers()}
 		u := usageOf("lies:1", "good:1", "panics:1", "mute:1", "slow:1", "nil:1", "late:1", "gone:1", "good:2", "babbles:1", "fails:1", ":1")
@@ -165,7 +165,7 @@ func TestUpdateEndsWithItsContext(t *testing.T) {
 func TestCallsAtOnceAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var now, most atomic.Int64
-		busy := deciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+		busy := rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 			n := now.Add(1)
 			defer now.Add(-1)
 			for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {

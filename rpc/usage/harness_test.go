@@ -15,16 +15,10 @@ import (
 	"github.com/headgate/headgate/rpc"
 )
 
-type deciderFunc func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)
-
-func (f deciderFunc) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	return f(ctx, host, payload)
-}
-
 // says answers everything with the same word.
 func says(t *testing.T, word string) rpc.Decider {
 	answer := anyOf(t, wrapperspb.String(word))
-	return deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return answer, nil })
+	return rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return answer, nil })
 }
 
 func wantMessage(t tb, payload *anypb.Any, m proto.Message) {

@@ -22,15 +22,9 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-type deciderFunc func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error)
-
-func (f deciderFunc) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-	return f(ctx, host, payload)
-}
-
 // granting answers reports as an owner of this release or of an earlier one does, which skips
 // what it does not know.
-var granting = deciderFunc(func(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
+var granting = rpc.DeciderFunc(func(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
 	var r usage.Report
 	if err := (usage.Columnar{}).DecodeReport(payload, &r); err != nil {
 		return nil, err
@@ -177,7 +171,7 @@ func TestProgramsAndEdgesOfAnEarlierReleaseSkipQuestions(t *testing.T) {
 func TestAQuestionTravelsWithoutAnOwner(t *testing.T) {
 	var board Board
 	down := errors.New("no route")
-	edge := board.Before(deciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, down }))
+	edge := board.Before(rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return nil, down }))
 	asked := 0
 	fanout := usage.Fanout{Host: "one", Placement: owners{}, Peers: owners{&Program{Edge: edge, Answers: answering(&asked)}}}
 	tell := func() (errs []error) {
@@ -286,7 +280,7 @@ func TestAProgramDoesNotFillTheEdge(t *testing.T) {
 func TestAnEdgeDoesNotFillAProgram(t *testing.T) {
 	asked := 0
 	var sent []byte
-	grants := func(asks ...*headgatepb.Question) deciderFunc {
+	grants := func(asks ...*headgatepb.Question) rpc.DeciderFunc {
 		return func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 			sent = bytes.Clone(payload.GetValue())
 			answer, err := granting(ctx, host, payload)
@@ -312,7 +306,7 @@ func TestAnEdgeDoesNotFillAProgram(t *testing.T) {
 	if err := proto.Unmarshal(sent, &got); err != nil || len(got.GetAnswers()) != MaxCarried {
 		t.Errorf("%d answers, %v", len(got.GetAnswers()), err)
 	}
-	for what, edge := range map[string]deciderFunc{
+	for what, edge := range map[string]rpc.DeciderFunc{
 		"too many":   grants(slices.Repeat([]*headgatepb.Question{ask("key", "a")}, MaxCarried+1)...),
 		"of no kind": grants(ask("", "a")),
 		"too long":   grants(ask("key", strings.Repeat("a", questions.MaxAbout+1))),
