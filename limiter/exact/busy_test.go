@@ -34,15 +34,15 @@ func (slow) Update(ctx context.Context, _ string, _ *anypb.Any) (*anypb.Any, err
 // A queue that is full says nothing about the owner's health.
 func TestAFullQueueIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		taker := &ask.Taker{Host: "me", Placement: slow{}, Peers: slow{}, MaxQueue: 1}
+		taker := &ask.Taker{Host: "me", Placement: slow{}, Peers: slow{}}
 		defer taker.Close()
 		owners := exact.New(taker)
 		op := stage.Operation{Key: "k", Rule: &dynamicconfig.Rule{AskTimeout: 50 * time.Millisecond}, N: 1}
 		var wg sync.WaitGroup
-		for range 7 {
+		for range 1 + ask.MaxQueue { // the first is under way
 			wg.Go(func() { _, _ = owners.Do(context.Background(), op) })
-			time.Sleep(time.Millisecond)
 		}
+		synctest.Wait()
 		if _, err := owners.Do(context.Background(), op); !errors.Is(err, stage.ErrBusy) || !errors.Is(err, ask.ErrBusy) {
 			t.Errorf("the queue is full: %v", err)
 		}

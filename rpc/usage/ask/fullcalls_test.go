@@ -30,7 +30,7 @@ func TestTakesBeyondAFullCallDoNotWaitForItsAnswer(t *testing.T) {
 		for range 3000 { // three calls of up to 1024
 			take()
 		}
-		time.Sleep(9*time.Millisecond + 2*ask.DefaultWindow)
+		time.Sleep(9*time.Millisecond + 2*ask.Window)
 		synctest.Wait()
 		if n := len(o.calls()); n != 4 {
 			t.Errorf("%d calls were made for 3001 takes, want 4", n)

@@ -104,7 +104,7 @@ func (q *takeQueue) take(t *Taker, take usage.Take) (usage.Took, error) {
 		q.call(context.Background(), t, batch, w)
 		return w.took, w.err
 	case head:
-		if w.waker.WaitFor(t.window()) {
+		if w.waker.WaitFor(Window) {
 			break
 		}
 		if batch = q.cut(t, w); batch != nil {
@@ -124,10 +124,6 @@ func (q *takeQueue) take(t *Taker, take usage.Take) (usage.Took, error) {
 // enter puts w into the queue, whose head it may be; or else it is to make a
 // call at once.
 func (q *takeQueue) enter(t *Taker, w *waiting) (batch *takeBatch, head bool, err error) {
-	most := t.MaxQueue
-	if most <= 0 {
-		most = DefaultMaxQueue
-	}
 	now := t.now()
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -137,7 +133,7 @@ func (q *takeQueue) enter(t *Taker, w *waiting) (batch *takeBatch, head bool, er
 		return nil, false, errForgotten
 	case !q.breaker.Ready(now):
 		return nil, false, q.silent
-	case len(q.queue) >= most:
+	case len(q.queue) >= MaxQueue:
 		return nil, false, ErrBusy
 	}
 	w.since = now

@@ -31,20 +31,20 @@ var (
 	ErrUndecided = errors.New("rpc: the owner of this key does not decide it")
 )
 
-// Defaults of a Taker.
 const (
 	// DefaultTimeout is some tens of round trips within a data centre, and
 	// outlasts a pause of the garbage collector or of the scheduler. A request
 	// that waits for an answer cannot spare much more. It is the default of a
 	// rule's ask_timeout too.
 	DefaultTimeout = 20 * time.Millisecond
-	// DefaultWindow is the longest that a take waits for others to share its call.
-	DefaultWindow = 500 * time.Microsecond
-	// DefaultMaxQueue is how many takes may wait for one owner.
-	DefaultMaxQueue = 8192
-)
 
-const (
+	// MaxQueue is how many takes may wait for one owner. Those of more fail at once.
+	MaxQueue = 8192
+
+	// Window is how long a take waits at most for others to share its call, while another
+	// call is under way.
+	Window = 500 * time.Microsecond
+
 	takesPerCall  = 1024 // so that a call is far from its timeout
 	callsPerOwner = 4    // at once
 
@@ -99,14 +99,6 @@ type Taker struct {
 	// default DefaultTimeout. Higher means fewer takes that fail when the
 	// owner is slow, which wait for longer.
 	Timeout time.Duration
-
-	// Window is how long a take waits at most for others to share its call, while
-	// another call is under way; default DefaultWindow. Higher means fewer calls.
-	Window time.Duration
-
-	// MaxQueue bounds the takes that wait for one owner; default
-	// DefaultMaxQueue. Those of more fail at once.
-	MaxQueue int
 
 	own     atomic.Uint64
 	undoing undoing
@@ -261,14 +253,6 @@ func (t *Taker) Send(ctx context.Context, rows []usage.Take) error {
 		return taken, t.ask(ctx, "hand over the buckets of", queueID{parts[i].Owner, t.orDefault(0)}, payload, len(parts[i].Rows), &taken)
 	}, func(_ int, _ usage.Taken, err error) { errs = append(errs, err) })
 	return errors.Join(errs...)
-}
-
-// window is how long a take waits for others to share its call.
-func (t *Taker) window() time.Duration {
-	if t.Window > 0 {
-		return t.Window
-	}
-	return DefaultWindow
 }
 
 // orDefault is timeout, or the Taker's own.
