@@ -288,3 +288,17 @@ func TestMistakesAboutDoors(t *testing.T) {
 		}
 	}
 }
+
+// Under the systemd unit, the uids of a policy are the machine's, and the backlog of ports is the system's, which
+// a process reads in /proc/sys.
+func TestTheUnitHidesNothingThatADaemonNeeds(t *testing.T) {
+	unit, err := os.ReadFile("../../examples/deploy/systemd/headgate.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(unit)) {
+		if strings.HasPrefix(line, "PrivateUsers=") || strings.HasPrefix(line, "ProcSubset=") {
+			t.Errorf("the unit has %s", line)
+		}
+	}
+}
