@@ -201,7 +201,7 @@ func (c *carryover) tokensFor(local bool, now stage.Instant, hosts int) float64 
 // empty reports whether nothing is lost by forgetting c, which may be nil: its
 // bucket would be full by now, no slots are held, and no demand is stated.
 func (c *carryover) empty(now stage.Instant) bool {
-	return c == nil || !c.stated() && (c.slots == nil || !c.slots.Census().Busy()) && (c.limit <= 0 || c.tokensAt(now) >= c.burst)
+	return c == nil || !c.stated() && (c.slots == nil || !c.slots.Census().Busy()) && (share.NoRate(c.limit, c.ruleLimit) || c.tokensAt(now) >= c.burst)
 }
 
 // unit is the index in carryover.wants of what s limits.

@@ -345,7 +345,7 @@ func (r *Rate) Unused(now stage.Instant) bool {
 		return false
 	}
 	r.ChargeInactive(now)
-	return r.inactive.full() || r.inactiveOpen()
+	return r.inactive.full(r.Terms().Rule.Limit) || r.inactiveOpen()
 }
 
 // Refill implements RatePart.
