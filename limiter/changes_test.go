@@ -88,10 +88,12 @@ func (o *owner) under(algorithm string) (p *pool, mentioned bool) {
 	if to := o.successor(); to != "" && !mentioned {
 		algorithm = to
 	}
-	if o.pools[algorithm] == nil {
-		o.pools[algorithm] = &pool{drained: drained{left: o.full}}
+	if p = o.pools[algorithm]; p == nil {
+		if p = new(pool{drained: drained{left: o.full}}); mentioned || o.successor() != "" { // else no rule has the owner make one
+			o.pools[algorithm] = p
+		}
 	}
-	return o.pools[algorithm], mentioned
+	return p, mentioned
 }
 
 // answer takes what the host used out of the pools. Under elastic, the owner lends all that

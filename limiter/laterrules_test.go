@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"pgregory.net/rapid"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
@@ -57,6 +58,11 @@ func (l *following) rule(limit rate.Limit, burst float64, how string) *dynamicco
 		rule.Algorithm = "even"
 	case "measured":
 		rule.Algorithm, rule.Migration = "", &dynamicconfig.Migration{From: "even", To: "redis", Mode: dynamicconfig.ModeOldShadowNew}
+	case "old", "disabled":
+		rule.Algorithm, rule.Migration = "", &dynamicconfig.Migration{From: "even", To: "redis", Mode: dynamicconfig.ModeOld}
+		if how == "disabled" {
+			rule.Migration.Mode = dynamicconfig.ModeDisabled
+		}
 	}
 	return snapshotUnder(l.T, rule)
 }
@@ -257,4 +263,111 @@ func TestAWaiterForSharedSlotsFollowsItsKey(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A migration to a remote bucket that is not asked has a smaller burst than the rules before and after it.
+func TestAMigrationThatNeverAsksItsBucketHidesNothing(t *testing.T) {
+	for _, row := range []struct{ first, before, during, left int }{{50, 1, 1, 19}, {20, 0, 15, 5}, {50, 0, 4, 16}} {
+		under(t, 0.0001, float64(row.first), "even", func(l *following) {
+			l.key.Charge(row.before)
+			l.change(0.0001, 20, "old")
+			l.key.Charge(row.during)
+			l.change(0.0001, 50, "redis")
+			l.has(float64(row.left))
+		})
+	}
+}
+
+// A migration whose bucket nobody asks begins, ends and begins again. The bucket is charged once with what the host
+// used, when it answers.
+func TestAMigrationThatBeginsTwiceIsChargedOnce(t *testing.T) {
+	for _, how := range []string{"old", "disabled"} {
+		under(t, 0.0001, 20, "even", func(l *following) {
+			l.key.Charge(5)
+			for range 2 {
+				l.change(0.0001, 20, how)
+				l.key.Charge(1)
+				l.change(0.0001, 20, "even")
+				l.key.Charge(1)
+			}
+			l.change(0.0001, 20, "redis")
+			left := 11.
+			if how == "disabled" {
+				left = 13 // what passed while the rule was disabled was not limited
+			}
+			l.has(left)
+		})
+	}
+}
+
+// What a remote bucket gave is given back under a third rule, and once.
+func TestWhatComesBackUnderAThirdRuleComesBackOnce(t *testing.T) {
+	for _, between := range []float64{20, 10} {
+		under(t, 0.0001, 20, "redis", func(l *following) {
+			e := l.key.Take(t.Context(), 5, 0)
+			l.key.AllowN(time.Now(), 2)
+			l.change(0.0001, 20, "even")
+			l.change(0.0001, between, "even")
+			l.key.AllowN(time.Now(), 3)
+			e.Settle(0)
+			l.change(0.0001, 20, "redis")
+			l.key.AllowN(time.Now(), 0)
+			if got := l.key.Tokens(); got > 15.01 || got < 6.99 {
+				t.Errorf("by way of a burst of %v: %v tokens, and 5 of 20 are used", between, got)
+			}
+		})
+	}
+}
+
+// Two hosts leave a remote bucket and come back to it, by way of other bursts. It has then no more than one
+// bucket would, and fewer only by what rounding and one host's even part take.
+func TestHostsThatComeBackToARemoteBucketChargeItOnce(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rapid.SyncTest(rt, func(rt *rapid.T) {
+			time.Sleep(stage.Now().Sub(0).Abs())
+			limit, left, full := rate.Limit(0.0001), 20., false
+			bucket := &followingRemote{limit: &limit}
+			rule := func(algorithm string) *dynamicconfig.Snapshot {
+				burst := float64(pick(rt, "burst", 10, 20, 50))
+				full = full || left >= burst || left >= 20 // a key that is full is full under any burst
+				left = min(left, burst)
+				return snapshotOf(rt, dynamicconfig.Rule{Key: "k", Limit: limit, Burst: burst, Algorithm: algorithm}, dynamicconfig.Override{})
+			}
+			var hosts [2]*limiter.Group
+			first := snapshotOf(rt, dynamicconfig.Rule{Key: "k", Limit: limit, Burst: 20, Algorithm: "redis"}, dynamicconfig.Override{})
+			for i := range hosts {
+				hosts[i] = limiter.NewGroup(first, len(hosts), driver.WithSeed(1), limiter.WithRemote("redis", bucket), driver.WithBackground(func(f func()) { f() }))
+			}
+			use := func() {
+				for _, g := range hosts {
+					if n := rapid.IntRange(0, 6).Draw(rt, "n"); g.For("k").AllowN(time.Now(), n) {
+						left -= float64(n)
+					}
+				}
+			}
+			change := func(algorithm string) {
+				time.Sleep(time.Nanosecond)
+				next := rule(algorithm)
+				for _, g := range hosts {
+					g.Configure(next)
+				}
+			}
+			use()
+			for _, g := range hosts { // each learns what the bucket has
+				g.For("k").AllowN(time.Now(), 0)
+			}
+			for range rapid.IntRange(1, 3).Draw(rt, "changes") {
+				change("even")
+				use()
+			}
+			change("redis")
+			for _, g := range hosts {
+				g.For("k").AllowN(time.Now(), 0)
+			}
+			synctest.Wait()
+			if bucket.tokens > left+0.01 && !full || bucket.tokens < left-5 {
+				rt.Fatalf("the bucket has %v tokens, and one bucket %v", bucket.tokens, left)
+			}
+		})
+	})
 }

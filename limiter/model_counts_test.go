@@ -5,6 +5,7 @@ package limiter_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/uber-go/tally/v4"
@@ -303,9 +304,15 @@ func (m *countsModel) configure(rt *rapid.T) {
 		return
 	}
 	for _, key := range []string{"k1", "k2"} { // a side that begins to answer has no more than the other
-		if _, live := m.moves.Inspect(key); live {
-			m.alone[after].For(key).Stage().Cap(now, m.alone[before].For(key).Stage().Level(now).Tokens)
+		if _, live := m.moves.Inspect(key); !live {
+			continue
 		}
+		begins := m.alone[after].For(key).Stage()
+		if begins.Level(now).Remote { // a cap leaves the remote bucket what it has, and the host charges that instead
+			synctest.Wait()
+			m.remote[1].bucket(key).bucketRef, m.remote[1].bucket(key).at = m.remote[0].bucket(key).bucketRef, m.remote[0].bucket(key).at
+		}
+		begins.Cap(now, m.alone[before].For(key).Stage().Level(now).Tokens)
 	}
 }
 

@@ -3,6 +3,7 @@
 package limiter_test
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -23,9 +24,9 @@ import (
 // slots in flight, lets everything through, or is no rule at all. Callers settle under one rule what they took under
 // another. Its laws are:
 //   - The key never has more tokens than one bucket that keeps its tokens through all changes. A full key may be forgotten.
-//     With a remote bucket, it may have as many more as callers gave back under later rules.
-//   - It never has fewer, unless a caller gave something back under a later rule, or a rule had a remote bucket
-//     that was not asked.
+//   - It never has fewer, unless a caller gave something back under a later rule.
+//
+// A key whose burst grew while it was full has room for what callers give back of the rule before. One bucket had not.
 func TestModelOfRules(t *testing.T) {
 	inBubbles(t, func(rt *rapid.T) machine {
 		m := &rulesModel{rt: rt, remote: rapid.Bool().Draw(rt, "remote"), at: stage.Now()}
@@ -43,7 +44,7 @@ func TestModelOfRules(t *testing.T) {
 type rulesModel struct {
 	rt        *rapid.T
 	group     *limiter.Group
-	remote    bool // rules may name a remote bucket; then all have one burst
+	remote    bool // rules may name a remote bucket
 	elsewhere followingRemote
 
 	kind    string
@@ -54,7 +55,7 @@ type rulesModel struct {
 	at            stage.Instant
 	tokens, least float64 // that the key may have, and has to have
 	unsure        bool    // it may have fewer
-	late          float64 // what was given back under a later rule, with a remote bucket
+	more          float64 // that came back of an earlier rule while one bucket was full, and this key's may have had room
 	open          []*lateReceipt
 }
 
@@ -71,7 +72,7 @@ type lateReceipt struct {
 func (m *rulesModel) draw(rt *rapid.T) {
 	kinds, bursts := []string{"even", "even", "slots", "none", "deny", "bypass"}, []float64{20, 10, 50}
 	if m.remote {
-		kinds, bursts = append(kinds, "redis", "migrates", "migrates"), bursts[:1]
+		kinds = append(kinds, "redis", "redis", "migrates", "migrates", "migrates")
 	}
 	m.kind = pick(rt, "kind", kinds...)
 	m.rule = dynamicconfig.Rule{Key: "k", Limit: pick[rate.Limit](rt, "limit", 1, 1, 10), Burst: pick(rt, "burst", bursts...), Algorithm: "even", IdleAfter: 3 * time.Second}
@@ -81,9 +82,13 @@ func (m *rulesModel) draw(rt *rapid.T) {
 	case "slots":
 		m.rule.InFlight, m.rule.Burst, m.rule.Limit = true, 0, 10
 	case "migrates":
-		mode := pick(rt, "mode", dynamicconfig.ModeOldShadowNew, dynamicconfig.ModeNewShadowOld, dynamicconfig.ModeOld, dynamicconfig.ModeNew)
-		m.rule.Algorithm, m.rule.Migration = "", &dynamicconfig.Migration{From: "even", To: "redis", Mode: mode}
-		m.unsure = m.unsure || mode == dynamicconfig.ModeOld || mode == dynamicconfig.ModeNew
+		to := dynamicconfig.Migration{From: "even", To: "redis", Mode: pick(rt, "mode", dynamicconfig.ModeOldShadowNew, dynamicconfig.ModeNewShadowOld, dynamicconfig.ModeOld, dynamicconfig.ModeNew, dynamicconfig.ModeDisabled)}
+		if rapid.Bool().Draw(rt, "from elsewhere") {
+			to.From, to.To = to.To, to.From
+		}
+		if m.rule.Algorithm, m.rule.Migration = "", &to; to.Mode == dynamicconfig.ModeDisabled {
+			m.kind = "disabled"
+		}
 	}
 }
 
@@ -114,7 +119,7 @@ func (m *rulesModel) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"": func(*rapid.T) { m.check() },
 
-		"take": m.take, "take again": m.take, "settle": m.settle, "settle again": m.settle, "charge": m.charge,
+		"take": m.take, "take again": m.take, "ask": m.ask, "settle": m.settle, "settle again": m.settle, "charge": m.charge,
 		"configure": m.configure, "configure again": m.configure, "time": m.time, "report": m.report,
 	}
 }
@@ -147,11 +152,11 @@ func (m *rulesModel) check() {
 		return
 	}
 	got := m.group.For("k").Tokens()
-	if got > m.tokens+m.late+eps {
+	if got > m.tokens+m.more+eps {
 		m.rt.Fatalf("%s: %v tokens, and one bucket would have %v", m.kind, got, m.tokens)
 	}
 	// A remote bucket tells the host of a token, and of the deepest debt, only with its next answer.
-	if !m.unsure && got < m.least-1-eps && m.least > 1-m.rule.MostDebt() {
+	if m.unsure = m.unsure || m.elsewhere.grew; !m.unsure && got < m.least-1-eps && m.least > 1-m.rule.MostDebt() {
 		m.rt.Fatalf("%s: only %v tokens, and one bucket would have %v", m.kind, got, m.least)
 	}
 }
@@ -163,12 +168,14 @@ func (m *rulesModel) take(rt *rapid.T) {
 	if o.cancels = m.limits() && rapid.Bool().Draw(rt, "reserves"); o.cancels {
 		r := l.ReserveN(time.Now(), n)
 		if !r.OK() {
+			m.refused()
 			return
 		}
 		wait, o.settle = r.Delay(), func(int) { r.Cancel() }
 	} else {
 		e := l.Take(context.Background(), n, pick(rt, "longest", 0, 0, 3*time.Second))
 		if !e.OK() {
+			m.refused()
 			return
 		}
 		wait, o.settle = e.Decision().Wait, e.Settle
@@ -181,12 +188,22 @@ func (m *rulesModel) take(rt *rapid.T) {
 	m.open = append(m.open, o)
 }
 
+// refused says that an event was. The bucket that a migration measures may have taken its tokens.
+func (m *rulesModel) refused() { m.unsure = m.unsure || m.kind == "migrates" }
+
 // took says that n tokens were taken.
 func (m *rulesModel) took(n float64) {
 	m.add(-n, -n)
+	m.unsure = m.unsure || m.least < -20 // a debt that some rules make less, of the key or of a bucket
 	for _, o := range m.open {
 		o.after = true
 	}
+}
+
+// ask has the host learn what a remote bucket has.
+func (m *rulesModel) ask(*rapid.T) {
+	m.step()
+	m.group.For("k").AllowN(time.Now(), 0)
 }
 
 func (m *rulesModel) settle(rt *rapid.T) {
@@ -210,9 +227,8 @@ func (m *rulesModel) settle(rt *rapid.T) {
 		o.settle(int(o.n - back))
 	}
 	if o.changes != m.changes {
-		if m.unsure = true; m.remote {
-			m.late += back
-		}
+		m.unsure = true
+		m.more += max(m.tokens+back-m.filling.Burst, 0)
 	}
 	m.add(back, back)
 }
@@ -246,22 +262,24 @@ func (m *rulesModel) configure(rt *rapid.T) {
 	m.elsewhere.fill()
 	m.draw(rt)
 	m.changes++
-	if m.group.Configure(m.config()); !m.limits() && m.kind != "bypass" {
+	m.group.Configure(m.config())
+	if !m.limits() && m.kind != "bypass" && m.kind != "disabled" {
 		return
 	}
 	m.tokens, m.least = follow(m.tokens, &m.filling, &m.rule), follow(m.least, &m.filling, &m.rule)
 	m.tokens = max(m.tokens, -m.rule.MostDebt()) // what a remote bucket that takes over is charged with at most
 	m.filling = m.rule
-	m.add(0, 0)
+	m.tokens, m.least = min(m.tokens, m.rule.Burst), min(m.least, m.rule.Burst)
 }
 
 func (*rulesModel) finish() {}
 func (*rulesModel) end()    {}
 
-// followingRemote is a remote bucket that knows the limit of its key at any time. Its burst is that of the latest
-// Operation.
+// followingRemote is a remote bucket that knows the limit of its key at any time. Its burst is that of the latest rule
+// under which it was asked, as in Redis.
 type followingRemote struct {
 	limit *rate.Limit
+	grew  bool // it was full when it heard of a larger burst, and got no more until then
 	oneBucket
 	rule *dynamicconfig.Rule
 }
@@ -274,13 +292,21 @@ func (b *followingRemote) fill() {
 	}
 }
 
+// follow has the bucket follow a rule.
+func (b *followingRemote) follow(rule *dynamicconfig.Rule) {
+	if b.rule != nil {
+		b.grew = b.grew || b.tokens == b.rule.Burst && rule.Burst > b.rule.Burst
+		b.rule, b.tokens = rule, min(follow(b.tokens, b.rule, rule), rule.Burst)
+	}
+}
+
 // Do implements stage.Remote.
 func (b *followingRemote) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
-	if b.rule == nil {
+	if b.fill(); b.rule == nil {
 		b.oneBucket = oneBucket{op.Rule.Burst, stage.Now()}
 	}
-	b.rule = op.Rule
-	b.fill()
+	b.rule = cmp.Or(b.rule, op.Rule)
+	b.follow(op.Rule)
 	o := stage.Outcome{OK: true}
 	switch op.Kind {
 	case stage.ChargeTokens:

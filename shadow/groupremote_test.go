@@ -177,7 +177,7 @@ func TestAnOwnerIsChargedWithWhatItMissed(t *testing.T) {
 			{0, newShadowOld, 6, 0},
 			{0, onlyNew, 6, 0},
 			{time.Second, old, 6, 0},
-			{time.Second, onlyNew, 0, 6}, // and not what it was asked within the last 10 s
+			{time.Second, onlyNew, 0, 4}, // what the old part lacks after a second, and the owner does not
 			{time.Hour, old, 6, 0},
 			{12 * time.Second, onlyNew, 0, 0}, // longer ago than 10 s
 			{0, disabled, 6, 0},

@@ -81,9 +81,22 @@ func (e *Estimate) Cap(now stage.Instant, rule *dynamicconfig.Rule, tokens float
 	}
 }
 
-// Change has the bucket have at now what f makes of the tokens that it had. It is of rule from now on.
+// ChargeAbove charges the bucket with n tokens, which Cap may have taken from the estimate already.
+func (e *Estimate) ChargeAbove(now stage.Instant, rule *dynamicconfig.Rule, n float64) {
+	uncapped := e.Uncapped(now, rule) - n
+	e.set(now, rule, min(e.At(now, rule), uncapped), uncapped)
+}
+
+// Change has the bucket have at now what f makes of the tokens that it had. It is of rule from now on, under which one
+// that was full is full.
 func (e *Estimate) Change(now stage.Instant, before, rule *dynamicconfig.Rule, f func(tokens float64) float64) {
-	e.set(now, rule, f(e.At(now, before)), f(e.Uncapped(now, before)))
+	tokens, uncapped := e.At(now, before), e.Uncapped(now, before)
+	if uncapped == before.Burst && before != rule {
+		if uncapped = rule.Burst; tokens == before.Burst {
+			tokens = uncapped
+		}
+	}
+	e.set(now, rule, f(tokens), f(uncapped))
 }
 
 // NotLent is At where hosts use so much of the rule's limit, in tokens/s, as it comes in.

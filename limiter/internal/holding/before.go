@@ -18,20 +18,20 @@ import (
 // tokens are left and how many were used, so that the next Holding gives no second burst.
 type before struct {
 	*Holding
-	now   stage.Instant
-	hosts int
+	now     stage.Instant
+	hosts   int
+	account account
 }
 
-// level is how many tokens the Stage of b has left. While nothing limits it, the carryover says.
+// level is how many tokens the Stage of b has left. While nothing limits it, the account says.
 func (b *before) level() stage.Level {
-	level, limited := b.partsLevel()
-	if carried := b.carriedLevel(); !limited && carried.Limit < rate.Inf {
-		return carried
+	if level, limited := b.partsLevel(); limited {
+		return level
 	}
-	return level
+	return b.account.level()
 }
 
-// partsLevel is level without the carryover. While the Stage is unlimited, it is the
+// partsLevel is level without the account. While the Stage is unlimited, it is the
 // inactive level of the part that answers. limited is false if that is unlimited, too.
 func (b *before) partsLevel() (level stage.Level, limited bool) {
 	if level = b.Stage.Level(b.now); level.Limit < rate.Inf {
@@ -73,37 +73,7 @@ func (b *before) notLent(level stage.Level) float64 {
 		return 0
 	}
 	own, hosts := max(level.Tokens, 0), float64(b.hosts)
-	return max(min(remote.NotLent(b.now, b.Answering())/hosts, b.plan.Rule.Burst/hosts-float64(b.recentUse(level))-own), 0)
-}
-
-// carriedLevel is the level of b's carryover once it has paid for what b allowed since; its
-// tokens are infinite if there is no carryover. What b allowed makes no debt that b does not have.
-func (b *before) carriedLevel() stage.Level {
-	c := b.carried()
-	if c == nil || math.IsInf(c.tokens, 1) {
-		return stage.Level{Limit: rate.Inf, Tokens: math.Inf(1)}
-	}
-	filled := min(c.tokensAt(b.now), c.burst)
-	deepest := min(filled, 0)
-	if r := b.answering(); r != nil {
-		deepest = min(deepest, r.Tokens(b.now))
-	}
-	tokens := max(filled-float64(b.usedSince(0)), deepest)
-	if b.answering() == nil && c.issuer != nil {
-		tokens = b.withRefunds(filled)
-	}
-	return stage.Level{Limit: c.limit, Burst: c.burst, Tokens: tokens, Remote: c.chargedTo != "" && !c.measured}
-}
-
-// withRefunds adds what callers gave back while no Rate answered to the filled tokens of the
-// carryover. Those tokens went to the part that answered before, so the sum is at most what that has.
-func (b *before) withRefunds(filled float64) float64 {
-	c := b.carried()
-	level := stageOf(c.issuer).Level(b.now)
-	if level.Limit >= rate.Inf {
-		return filled
-	}
-	return max(min(filled+float64(c.allowed-allowedBy(c.issuer)), c.burst, level.Tokens), filled)
+	return max(min(remote.NotLent(b.now, b.Answering())/hosts, b.plan.Rule.Burst/hosts-b.account.tokens-own), 0)
 }
 
 // issuer is the part whose tokens callers may still give back: the one that answers,
@@ -117,49 +87,6 @@ func (b *before) issuer() *report.Subject {
 	default:
 		return nil
 	}
-}
-
-// lender is the part that answers, and its algorithm, if the owner of b's key has lent it tokens out of its pool.
-func lender(b *before) (s *report.Subject, pool string) {
-	if r := b.answering(); r == nil || !r.Granted() || !r.Terms().Traits.Pooled {
-		return nil, ""
-	}
-	return b.pair[b.plan.Answers], b.plan.answering()
-}
-
-// allowed is what the Rate that answers has ever allowed, including what remote buckets admitted.
-func (b *before) allowed() int64 {
-	if b.answering() == nil {
-		return 0
-	}
-	return allowedBy(b.pair[b.plan.Answers])
-}
-
-// usedSince is what b allowed since its carryover began, less what callers gave back. It leaves out what
-// was unlimited, and what b's own limit has filled in while the carryover was full. refunded is how much of
-// what callers gave back counts as used nevertheless, because it went to a remote bucket.
-func (b *before) usedSince(refunded int64) int64 {
-	c := b.carried()
-	if c == nil || b.Stage == nil {
-		return 0
-	}
-	limit := b.Stage.Level(b.now).Limit
-	if limit >= rate.Inf {
-		return 0
-	}
-	used := float64(max(b.allowed()-c.allowed+refunded, 0))
-	filled := float64(limit) * max(b.now.Sub(c.at), 0).Seconds()
-	overflow := max(c.tokensAt(b.now)-c.burst, 0)
-	return int64(max(math.Ceil(used-min(filled, overflow)-1e-6), 0))
-}
-
-// refundedRemotely is what callers have given back to a remote bucket since the carryover began, of what
-// the Rate that answers counts as allowed.
-func (b *before) refundedRemotely() int64 {
-	if b.answering() == nil || b.carried().chargedTo == "" {
-		return 0
-	}
-	return b.answering().Returned() - b.carried().returned
 }
 
 // statedDemand is the demand that the service stated in a unit, for the parts that stay, or else
@@ -193,4 +120,10 @@ func (b *before) heldSlots() (most *share.Slots) {
 // keepsPart reports whether next has a part of b.
 func (b *before) keepsPart(next *Holding) bool {
 	return slices.ContainsFunc(b.Subjects(), func(p *report.Subject) bool { return slices.Contains(next.Subjects(), p) })
+}
+
+// asked reports whether s is a part of b that answers, or that a migration asks beside the one that does.
+func (b *before) asked(s *report.Subject) bool {
+	i := slices.Index(b.Subjects(), s)
+	return i >= 0 && (i == b.plan.Answers || b.plan.measured() == i && b.Migration() != nil)
 }

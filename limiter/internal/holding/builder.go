@@ -19,15 +19,15 @@ type Builder struct {
 // Begin makes the Holding of key that plan wants, out of the one before: counts, tokens
 // and grants stay wherever an algorithm stays. nil is the plan of a key that has no parts.
 func (b *Builder) Begin(now stage.Instant, key string, old *Holding, plan *Plan, hosts int) Change {
-	c := Change{builder: b, key: key, old: before{old, now, hosts}}
-	carried := c.old.carryOver(plan != nil) // before fill changes the level
-	if c.held = carried.slots; plan != nil {
+	c := Change{builder: b, key: key, old: before{Holding: old, now: now, hosts: hosts}}
+	c.old.settle()
+	if c.held = c.old.heldSlots(); plan != nil {
 		c.Next.plan = plan
-		c.fill(&carried)
+		c.fill()
 		if plan.Rule.Bypassed() && c.Next.Stage != nil {
 			c.Next.Stage = Bypassed{c.Next.Stage}
 		}
 	}
-	c.Next.extras = c.Next.extras.withCarryover(c.old.stillCarried(carried, &c.Next))
+	c.Next.extras = c.Next.extras.withCarryover(c.old.carryOver(&c.Next))
 	return c
 }

@@ -13,14 +13,13 @@ import (
 
 // Change is one under way: Next takes over from the Holding before. Its steps are, in this order:
 //
-//	Begin  carryOver     what the old Holding carries over: tokens, slots, demand, and which remote bucket was charged
+//	Begin  settle        the account of the old Holding, as of now, and follow: under the next rule
 //	       fill          a part for each of the rule's algorithms: it stays, goes on under another one, or is new
 //	         ContinueUnder  a part that goes on: its owner has paid for some tokens, and gets its grant back
 //	         Leave          a remote bucket that is not asked any more
-//	         TakeOver       one that is asked from now on: it is charged with what it was not charged with yet
-//	       end           a migration that ends: a remote bucket that stays is charged with what it missed
+//	         TakeOver       one that is asked from now on: it is charged with what the key lacks and the bucket does not
 //	       decide        the part that answers is capped to the tokens that there were
-//	       stillCarried  the part of the carryover that Next cannot show
+//	       carryOver     the account, and what else Next cannot show
 //	Key    callers find Next
 //	End    leave         parts that only the old Holding has: their last usage is reported, and slots move on
 type Change struct {
@@ -43,6 +42,9 @@ func (c *Change) End() {
 			continue
 		}
 		leave(c.old.now, p)
+		if r := p.Rate; r != nil && !kept { // a part that stays gets back itself what both gave
+			r.Leave(false)
+		}
 		if s := p.Slots(); s != nil && (kept || s != c.held) {
 			s.KeepApart()
 		}
@@ -51,20 +53,23 @@ func (c *Change) End() {
 
 // fill gives Next the parts that its rule wants, and the Stage or Slots that decide by them. What
 // answers from now on has no more tokens than what answered before, or than are carried over.
-func (c *Change) fill(carried *carryover) {
+func (c *Change) fill() {
 	old, next, now := &c.old, &c.Next, c.old.now
-	rule, charges := next.plan.Rule, old.chargesFor(next.plan)
-	stay := old.Subjects()
+	rule, stay := next.plan.Rule, old.Subjects()
 	for _, s := range stay {
 		s.Tally(now)
 	}
 	if len(stay) > 0 && (stay[0].Slots() != nil) != rule.InFlight {
 		stay = nil // tokens and slots have nothing in common
 	}
-	local := c.builder.Links[next.plan.answering()] == nil
-	tokens := share.FollowDebt(carried.ruleLimit, rule, carried.tokensFor(local, now, old.hosts))
+	tokens := math.Inf(1)
 	if len(stay) > 0 && old.Stage != nil {
-		tokens = share.FollowDebt(old.plan.Rule.Limit, rule, old.tokensFor(local))
+		tokens = share.FollowDebt(old.plan.Rule.Limit, rule, old.tokensFor(c.builder.Links[next.plan.answering()] == nil))
+	}
+	if !rule.InFlight {
+		if old.follow(next.plan); len(stay) == 0 {
+			tokens = old.account.level().Tokens
+		}
 	}
 	var goesOn *report.Subject // under the algorithm that answers, if none of stay is under that
 	switch {
@@ -74,8 +79,11 @@ func (c *Change) fill(carried *carryover) {
 		goesOn = old.pair[old.plan.Answers]
 	}
 	for i, t := range next.plan.Terms {
-		answers, charge := i == next.plan.Answers, charges.of(t.Algorithm)
-		at := slices.IndexFunc(stay, func(s *report.Subject) bool { return s.Algorithm() == t.Algorithm })
+		answers, measured := i == next.plan.Answers, c.builder.Migrator.Stages != nil && i == next.plan.measured()
+		at, charge := slices.IndexFunc(stay, func(s *report.Subject) bool { return s.Algorithm() == t.Algorithm }), int64(0)
+		if elsewhere := c.builder.Links[t.Algorithm] != nil || t.ChargedByReports(); elsewhere && (answers || measured) {
+			charge = old.charge(t, at < 0 || !old.charged(stay[at], answers))
+		}
 		switch {
 		case at >= 0:
 			next.pair[i] = stay[at]
@@ -90,26 +98,11 @@ func (c *Change) fill(carried *carryover) {
 			next.pair[i].Part().Common().State(old.statedDemand(stay, unit(next.pair[i])))
 		}
 		s := next.pair[i]
-		begins := c.adopt(s, t)
-		if r := s.Rate; r != nil {
-			r.SetUsedBefore(charges.used)
-		}
-		asked, of, byReports := answers || next.plan.measured() == i, remote.Of(s.Part()), s.ChargedByReports()
-		switch {
-		case of == nil && !byReports, !asked && !begins:
-			continue
-		case begins, byReports && at < 0:
-		case byReports && !s.Common().Given() && pooled(old.plan.answering()): // its pool goes on with the tokens of that
-			charge = 0
-		case old.notAsked(s):
-			charge = min(charge, old.mostUncharged(s))
-		default:
-			charge = 0
-		}
-		if byReports {
-			s.TakeOver(now, charge)
-		} else {
+		c.adopt(s, t)
+		if of := remote.Of(s.Part()); of != nil {
 			of.TakeOver(now, charge)
+		} else if s.ChargedByReports() {
+			s.TakeOver(now, charge)
 		}
 	}
 	if c.held != nil && rule.InFlight && !old.keepsPart(next) {
@@ -127,15 +120,14 @@ func (c *Change) newPart(t *share.Terms, tokens float64) share.Part {
 	return share.NewRate(c.old.now, c.key, t, c.old.hosts, tokens, salt)
 }
 
-// adopt puts s under t, and makes its part one that asks elsewhere if t wants that. It reports
-// whether a remote bucket is asked from now on.
-func (c *Change) adopt(s *report.Subject, t *share.Terms) (begins bool) {
+// adopt puts s under t, and makes its part one that asks elsewhere if t wants that.
+func (c *Change) adopt(s *report.Subject, t *share.Terms) {
 	now := c.old.now
 	s.Part().SetTerms(now, t)
 	r := s.Rate
 	if r == nil {
 		s.Part().Steer(now, c.old.hosts)
-		return false
+		return
 	}
 	if p := remote.Of(s.Part()); p != nil && !p.Asks(t.Algorithm) {
 		p.Leave()
@@ -143,16 +135,14 @@ func (c *Change) adopt(s *report.Subject, t *share.Terms) (begins bool) {
 	}
 	s.Part().Steer(now, c.old.hosts)
 	s.Begin(now)
-	to := c.builder.Links[t.Algorithm]
-	if to == nil || s.Part() != share.Part(r) {
-		return false
+	if to := c.builder.Links[t.Algorithm]; to != nil && s.Part() == share.Part(r) {
+		if t.Algorithm == share.Auto {
+			s.SetPart(now, remote.NewAuto(r, to))
+		} else {
+			s.SetPart(now, remote.New(r, to))
+		}
+		c.old.account.counts(s)
 	}
-	if t.Algorithm == share.Auto {
-		s.SetPart(now, remote.NewAuto(r, to))
-	} else {
-		s.SetPart(now, remote.New(r, to))
-	}
-	return stageOf(s).Level(now).Remote
 }
 
 // decide sets what Next decides by: two parts under a migration, or the one that
@@ -160,12 +150,10 @@ func (c *Change) adopt(s *report.Subject, t *share.Terms) (begins bool) {
 func (c *Change) decide(tokens float64) {
 	next := &c.Next
 	i := next.plan.Answers
-	if m := c.old.Migration(); m != nil && m.stages != nil && !slices.Equal(m.of[:], next.Parts()) {
-		m.end(c.old.now, c.old.Holding, next) // first, because a stage may show what it is capped to
-	}
-	for i, p := range next.Subjects() {
+	elsewhere := slices.ContainsFunc(next.Parts(), func(p share.Part) bool { return remote.Of(p) != nil })
+	for _, p := range next.Subjects() {
 		if r := p.Rate; r != nil {
-			r.SetPaired(c.builder.Migrator.Stages != nil && next.plan.measured() >= 0 && remote.Of(next.pair[1-i].Part()) != nil)
+			r.SetPaired(elsewhere && c.builder.Migrator.Stages != nil && next.plan.measured() >= 0)
 		}
 	}
 	switch {
@@ -194,6 +182,7 @@ func (c *Change) migrate(tokens float64) bool {
 		m = &migration{of: of, mode: mode, rule: rule.Key, slots: migrator.Slots(first.Slots(), second.Slots(), mode)}
 	case !inFlight && migrator.Stages != nil:
 		m = &migration{of: of, mode: mode, rule: rule.Key, stages: migrator.Stages(now, stageOf(first), stageOf(second), mode, c.builder.Hub.Background)}
+		c.old.account.forgetRefused()
 	default:
 		return false
 	}

@@ -175,7 +175,7 @@ func (h *Holding) Retire(now stage.Instant) {
 	for _, p := range h.Subjects() {
 		leave(now, p)
 		if r := p.Rate; r != nil {
-			r.LeaveFull()
+			r.Leave(true)
 		}
 	}
 }
@@ -195,13 +195,13 @@ func (h *Holding) State(now stage.Instant, wants float64) {
 		p.State(now, wants)
 	}
 	if h.carried() != nil {
-		h.carried().wants = noCarryover.wants
+		h.carried().wants = noWants
 	}
 }
 
 // Stated is h, which has no parts, with a demand for parts that are to come.
 func (h *Holding) Stated(wants float64) Holding {
-	c := noCarryover
+	c := carryover{wants: noWants}
 	if h.carried() != nil {
 		c = *h.carried()
 	}
@@ -215,7 +215,7 @@ func (h *Holding) Stated(wants float64) Holding {
 // parts, whose remote buckets are to be filled too. Slots that are held stay held.
 func (h *Holding) Refill(now stage.Instant) (elsewhere []share.RatePart) {
 	if h.carried() != nil {
-		h.carried().tokens, h.carried().charged = noCarryover.tokens, charged{}
+		h.carried().account = account{}
 	}
 	if m := h.Migration(); m != nil && m.stages != nil {
 		m.stages.Reset()

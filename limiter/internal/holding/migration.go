@@ -3,10 +3,7 @@
 package holding
 
 import (
-	"slices"
-
 	"github.com/headgate/headgate/dynamicconfig"
-	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -34,6 +31,7 @@ func (m *migration) follow(now stage.Instant, rule *dynamicconfig.Rule) {
 	if m.slots != nil {
 		m.slots.SetMode(mode)
 	} else {
+		m.stages.Reset() // the account charges what the other stage missed
 		m.stages.SetMode(now, mode)
 	}
 	if m.mode != mode || m.rule != rule.Key {
@@ -88,14 +86,4 @@ func (m *migration) Diverged() stage.Divergence {
 	d := now.Since(m.counted)
 	m.counted = now
 	return d
-}
-
-// end ends m, which old has and next has not. A remote bucket that next keeps, and that did not answer, is
-// charged with what it missed, and with what it refused, as if it were the one that m asks next.
-func (m *migration) end(now stage.Instant, old, next *Holding) {
-	for i, p := range old.pair {
-		if i != old.plan.Answers && remote.Of(p.Part()) != nil && slices.Contains(next.Subjects(), p) {
-			m.stages.SetMode(now, [...]dynamicconfig.Mode{dynamicconfig.ModeOld, dynamicconfig.ModeNew}[i])
-		}
-	}
 }

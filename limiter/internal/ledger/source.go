@@ -55,11 +55,8 @@ func (s *Source) Early() bool { return s.Rate != nil && s.Rate.Terms().Traits.Ea
 // Asks reports whether the host asks the key's owner for what it lacks.
 func (s *Source) Asks() bool { return s.Rate != nil && s.Rate.Terms().Traits.Asks }
 
-// ChargedByReports reports whether the key's owner has a pool that only reports charge.
-func (s *Source) ChargedByReports() bool {
-	t := s.Terms()
-	return s.Rate != nil && t.Reports && t.Traits.Pooled && !t.Traits.Asks
-}
+// ChargedByReports is that of the Terms.
+func (s *Source) ChargedByReports() bool { return s.Rate != nil && s.Terms().ChargedByReports() }
 
 // Prompt reports whether the host reports early for any reason.
 func (s *Source) Prompt() bool { return s.Rate == nil || s.Terms().Traits.Early }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
+	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -18,7 +19,8 @@ import (
 type counted struct {
 	*share.Rate
 	switches
-	own share.AdmittedRemote // see admittedRemote
+	own   *share.AdmittedRemote // see admittedRemote
+	Heard *elsewhere.Heard      // by the remote
 }
 
 // switches are a word of a Stage, in the cache line that decisions read. They are safe for
@@ -61,7 +63,7 @@ func (c *counted) admittedRemote() *share.AdmittedRemote {
 	if left := c.AdmittedRemote(); left != nil {
 		return left
 	}
-	return &c.own
+	return c.own
 }
 
 // count counts n as allowed or rejected. For a key whose owner gets reports, n

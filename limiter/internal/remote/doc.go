@@ -12,10 +12,6 @@
 // A Stage asks for each event. An Auto asks only while the key's owner says
 // so, and else decides by its grant.
 //
-//	hub := remote.NewHub(remote.HubConfig{…}) // one for all Stages of a host
-//	s := remote.New(rate, hub.Links(remotes)["exact"])
-//	v, receipt := s.Take(ctx, stage.Request{Now: now, N: 1})
-//
 // The package knows no transport, and not which keys there are. Only a Hub starts
 // goroutines.
 package remote

@@ -79,7 +79,7 @@ func (l *line) Asks(algorithm string) bool { return l.under == algorithm }
 // do asks the remote.
 func (l *line) do(ctx context.Context, op stage.Operation) (stage.Outcome, error) {
 	o, err := elsewhere.Do(ctx, l.remote, op)
-	if elsewhere.Panicked(err) {
+	if l.Heard.Operations.Add(1); elsewhere.Panicked(err) {
 		l.host.remotePanicked(op.Rule.Shown(op.Key), err)
 	}
 	return o, err

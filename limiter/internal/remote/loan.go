@@ -29,8 +29,7 @@ const (
 	// has just begun, the host does not know yet how much it wants.
 	fewest = 3
 
-	// steady is how many events/s a host must want to ask ahead. With fewer, the next
-	// one is too far admittedRemote.
+	// steady is how many events/s a host must want to ask ahead. With fewer, the next one is too far away.
 	steady = 5
 )
 

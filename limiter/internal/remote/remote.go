@@ -47,7 +47,7 @@ func Of(p share.Part) *Stage {
 }
 
 func (s *Stage) init(r *share.Rate, l *Link) {
-	s.Rate, s.Link = r, l
+	s.Rate, s.Link, s.own, s.Heard = r, l, new(share.AdmittedRemote), new(elsewhere.Heard)
 	s.set(maxDebt, r.Terms().Debt > 0)
 	s.tokens.Init()
 	if before := l.host.unsentBefore(s); before != nil && before.outbox.Begin() {
@@ -70,8 +70,7 @@ type (
 // maxAsk is the longest wait that a Remote is asked for.
 const maxAsk = 365 * 24 * time.Hour
 
-// maxExcess is how much longer than it was asked for a Remote's wait may be,
-// because of rounding.
+// maxExcess is how much longer than it was asked for a Remote's wait may be, because of rounding.
 const maxExcess = time.Millisecond
 
 // Take implements stage.Stage.
@@ -128,8 +127,7 @@ func paid(q stage.Request, o stage.Outcome, mark forgiven.Mark) stage.Receipt {
 	return stage.Receipt{N: q.N, Rest: fromRemote{}}
 }
 
-// SetTerms implements share.Part. The remote bucket's sender follow, too. What has come into it
-// until now has come in as the rule before says.
+// SetTerms implements share.Part. What came into the remote bucket until now came in as the rule before says.
 func (s *Stage) SetTerms(now stage.Instant, t *share.Terms) {
 	before := s.Terms().Rule
 	tokens := s.tokens.At(now, before)
@@ -226,26 +224,18 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 			s.Bucket().Add(now, float64(back))
 		}
 	}
-	left := s.is(gone)
-	if left {
-		s.AddReturned(back)
-	}
-	s.uncount(back, s.is(owned) || left)
+	s.Heard.Return(back, s.is(gone))
+	s.uncount(back, s.is(owned|gone))
 	s.ChargeLater(now, -back)
 }
 
 // ChargeLater charges the remote with n tokens in the background, or gives them back if
 // n is negative. It counts nothing.
 func (s *Stage) ChargeLater(now stage.Instant, n int64) {
-	s.queueCharge(now, n)
-	s.Flush(now)
-}
-
-// queueCharge is ChargeLater without sending.
-func (s *Stage) queueCharge(now stage.Instant, n int64) {
 	rule := s.Terms().Rule
 	s.tokens.Change(now, rule, rule, func(tokens float64) float64 { return tokens - float64(n) })
 	s.enqueue(n)
+	s.Flush(now)
 }
 
 // enqueue adds n tokens to the outbox.
@@ -263,9 +253,13 @@ func (s *Stage) enqueue(n int64) {
 func (s *Stage) TakeOver(now stage.Instant, n int64) {
 	if n > 0 {
 		if !s.is(owned) {
-			s.AddPrecharge(n, func(now stage.Instant, n int64) { s.ChargeLater(now, -n) })
+			s.AddPrecharge(n, func(now stage.Instant, n int64) {
+				s.Heard.Return(n, false)
+				s.ChargeLater(now, -n)
+			})
 		}
-		s.queueCharge(now, n)
+		s.tokens.ChargeAbove(now, s.Terms().Rule, float64(n))
+		s.enqueue(n)
 	}
 	if s.HasUnsent() {
 		s.setBarrier()
@@ -281,8 +275,7 @@ func (s *Stage) Cap(now stage.Instant, tokens float64) {
 	s.tokens.Cap(now, s.Terms().Rule, tokens)
 }
 
-// Level implements stage.Stage. It does not ask the remote: unless that has a Level, the tokens
-// are those that were left as of the last answer, and what has come in since.
+// Level implements stage.Stage. It does not ask the remote, which may have no Level: see Estimate.
 func (s *Stage) Level(now stage.Instant) stage.Level {
 	if s.failing.Holds() {
 		level := s.Rate.Level(now)

@@ -23,12 +23,10 @@ type extra struct {
 	remoteMark forgiven.Mark   // of the debts in the remote bucket that is asked, as far as this host knows
 	remote     *AdmittedRemote // counts for the remote bucket that was asked before; nil: none
 	precharge  *Precharge      // at the remote bucket that is asked; nil: none
-	returned   int64           // see Returned
-	usedBefore int64           // see UsedBefore
 	uncharged  int64           // see Uncharged
 	inherited  bucket.Usage    // what the bucket counts for another Part: see levels.Inherit
 	costly     *atomic.Int64   // see TooCostly; nil: none
-	leftFull   bool            // the key has left the Rate, whose levels were full
+	left, full bool            // see Leave
 	paired     bool            // see SetPaired
 }
 
@@ -67,9 +65,6 @@ func (x *extras) update(f func(*extra)) (was extra) {
 	}
 }
 
-// UsedBefore is how many tokens other Parts of the key had used when the Rate took over from them.
-func (x *extras) UsedBefore() int64 { return x.extra().usedBefore }
-
 // Uncharged is how many tokens, beside those that the Rate allows, its key's owner is still to be charged with.
 func (x *extras) Uncharged() int64 { return x.extra().uncharged }
 
@@ -100,6 +95,12 @@ func (x *extras) TooCostly() int64 {
 	return 0
 }
 
-// LeaveFull says that the key is idle or forgotten while both levels are full. If the key comes
-// back, it begins with another, full bucket, which gets what callers give back from then on.
-func (x *extras) LeaveFull() { x.update(func(e *extra) { e.leftFull = true }) }
+// Leave says that the key has left the Rate, whose levels may have been full. The part that the key has now gets what
+// callers give back, unless that made a debt, of which the next part may have begun with less.
+func (x *extras) Leave(full bool) { x.update(func(e *extra) { e.left, e.full = true, full }) }
+
+// leaves reports whether the part that the key has now gets what comes back of a receipt.
+func (e *extra) leaves(receipt stage.Receipt) bool {
+	_, debt := receipt.Rest.(forgiven.Debt)
+	return e.left && (e.full || !debt)
+}

@@ -58,14 +58,6 @@ func (l *levels) ChargeInactive(now stage.Instant) {
 	l.inactive.charge(now, l.bucket.Allowed(), c)
 }
 
-// SetUsedBefore says that the host has recently used n tokens of the key, of which other Parts
-// may have allowed some.
-func (l *levels) SetUsedBefore(n int64) {
-	if n -= l.bucket.Allowed(); n > l.UsedBefore() {
-		l.update(func(e *extra) { e.usedBefore = n })
-	}
-}
-
 // Uncount takes back that n tokens were allowed that the bucket did not give.
 // The inactive level has been charged with them, and gets nothing back.
 func (l *levels) Uncount(n int64) {

@@ -67,10 +67,3 @@ func unpaired(receipt stage.Receipt) (own stage.Receipt, both bool) {
 	}
 	return receipt, false
 }
-
-// AddReturned says that a remote bucket got n tokens back that the Rate still counts as allowed: the
-// bucket is not asked any more, or was asked beside the Rate.
-func (x *extras) AddReturned(n int64) { x.update(func(e *extra) { e.returned += n }) }
-
-// Returned is the sum of what AddReturned was called with.
-func (x *extras) Returned() int64 { return x.extra().returned }

@@ -128,26 +128,25 @@ func (r *Rate) take(q stage.Request) (v stage.Verdict) {
 type countedOnly struct{}
 
 // Settle implements stage.Stage. A remote bucket that was charged with what the receipt is
-// for gets as much back, unless it gave the tokens, too. If the key of r was idle meanwhile, and its
-// bucket is another one, that gets what comes back.
+// for gets as much back, unless it gave the tokens, too. If the key has left r, the part that it has
+// now gets what comes back: see Leave.
 func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	receipt, both := unpaired(receipt)
 	actual = max(actual, 0)
 	back := r.Back(receipt, actual)
-	if back > 0 && r.extra().leftFull {
+	if back > 0 && r.extra().leaves(receipt) {
 		if to := r.Successor(); to != nil {
 			if receipt.N = back; receipt.Rest != (countedOnly{}) {
 				receipt.Rest = nil // back is less by what was forgiven
+			}
+			if both {
+				receipt.Rest = paired{receipt.Rest}
 			}
 			to.Settle(now, receipt, 0)
 			return
 		}
 	}
-	switch {
-	case back <= 0:
-	case both:
-		r.AddReturned(back)
-	default:
+	if back > 0 && !both {
 		r.extra().refundPrecharge(now, back)
 	}
 	switch {

@@ -47,6 +47,11 @@ func (t *Terms) Chargeable(n int64) int64 {
 	return n
 }
 
+// ChargedByReports reports whether the owner of a key has a pool that only reports charge.
+func (t *Terms) ChargedByReports() bool {
+	return t.Reports && t.Traits.Pooled && !t.Traits.Asks && !t.Rule.InFlight
+}
+
 // Level is the rate and the depth of a bucket.
 type Level struct {
 	Limit rate.Limit

@@ -1,0 +1,471 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holding
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/internal/elsewhere"
+	"github.com/headgate/headgate/limiter/internal/remote"
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// account is what a key lacks because of this host, and what each remote bucket lacks that was asked for the key. All
+// of it is in tokens of this host's even part, and fills by the rule's limit. A remote bucket that takes
+// over is charged with the difference: see charge. The zero account lacks nothing.
+type account struct {
+	lack
+	worn  float64             // what the key would lack if no rule had lowered its burst; until it is 0, the key is not full
+	rule  *dynamicconfig.Rule // the latest that limited a rate; nil if none did
+	most  float64             // the largest burst of any rule
+	limit rate.Limit          // of the rule before that
+	hosts float64
+	part  float64       // of the rule's burst, that this host could use
+	at    stage.Instant // as of then
+
+	hidden  bool            // the part that answers does not show what the key lacks
+	unhad   float64         // or it lacked so much more, which it never had, when it took over
+	issuer  *report.Subject // the part that answers, or that answered last; nil if none did
+	allowed int64           // what issuer had allowed by then
+
+	buckets []bucket
+}
+
+// bucket is a remote bucket.
+type bucket struct {
+	lack
+	algorithm string
+	limit     rate.Limit // by which it follows another rule, if it is not a pool
+	alone     bool       // it is a pool, and the key's owner has no other
+
+	heard   *elsewhere.Heard // nil if no Stage asks it
+	seen    news             // of heard, in all
+	refused int64            // what the migration had counted that it did not take
+
+	latest news          // of heard, between the latest two times that the account was settled
+	lacked float64       // before that
+	at     stage.Instant // when the account was settled and the bucket had been asked
+}
+
+// news are what a bucket has heard: how many operations it was sent, and how many tokens it got back, of
+// which some came late, from Stages that had left.
+type news struct{ asked, back, late int64 }
+
+// listen has the latest news, at now, be those since what was seen.
+func (of *bucket) listen(now stage.Instant) {
+	was := of.seen
+	of.see()
+	of.latest = news{of.seen.asked - was.asked, of.seen.back - was.back, of.seen.late - was.late}
+	switch {
+	case of.latest.asked != 0:
+		of.at = now
+	case now.Sub(of.at) > remembers && of.tokens <= 0:
+		of.burst = 0
+	}
+}
+
+// see has seen be all that the bucket has heard.
+func (of *bucket) see() {
+	if h := of.heard; h != nil {
+		of.seen = news{h.Operations.Load(), h.Returned.Load(), h.Late.Load()}
+	}
+}
+
+// fill fills tokens in. What the even parts of other hosts lack fills, too.
+func (of *bucket) fill(tokens, hosts float64) {
+	if of.tokens < 0 {
+		of.tokens = min(of.tokens+tokens*(hosts-1), 0)
+	}
+	of.lack.fill(tokens)
+}
+
+// follow says that the bucket was asked under rule. Only a pool follows the rule before it is asked.
+func (of *bucket) follow(a *account, rule *dynamicconfig.Rule) {
+	if !pooled(of.algorithm) {
+		of.lack, of.limit = of.under(of.burst == 0 || of.tokens < 0, of.limit, rule, a.hosts), rule.Limit
+	}
+}
+
+// mayFollow says that the bucket was asked under a rule that is not known, after which it may have less of a debt.
+func (of *bucket) mayFollow(a *account) {
+	if a.rule != nil && of.tokens > of.burst/a.hosts {
+		of.follow(a, a.rule)
+		of.tokens = min(of.tokens, of.burst+a.rule.MostDebt())
+	}
+	if a.most > of.burst {
+		of.tokens, of.burst = of.tokens+(a.most-of.burst)/a.hosts, a.most
+	}
+}
+
+// charge charges the bucket with n tokens, as far as rule lets a charge make a debt.
+func (of *bucket) charge(n float64, rule *dynamicconfig.Rule) {
+	of.tokens = max(of.tokens, min(of.tokens+n, rule.Burst+rule.MostDebt()))
+}
+
+// giveBack gives tokens back, which may be what other hosts lack.
+func (of *bucket) giveBack(tokens, hosts float64) {
+	of.tokens -= min(tokens, hosts*max(of.tokens, 0))
+}
+
+// lack is how many tokens one host's even part of a bucket has less than when it is full. The bucket is of a burst.
+type lack struct{ tokens, burst float64 }
+
+// fill fills tokens in.
+func (l *lack) fill(tokens float64) { l.tokens = max(l.tokens-tokens, min(l.tokens, 0)) }
+
+// under is l once a rule takes effect, after another limit. The bucket keeps its tokens, unless it is full, which it is
+// under any burst then. A debt follows the limit.
+func (l lack) under(full bool, limit rate.Limit, rule *dynamicconfig.Rule, hosts float64) lack {
+	if !full {
+		l.tokens = max(rule.Burst/hosts-share.FollowDebt(limit, rule, l.burst/hosts-l.tokens), 0)
+	}
+	l.burst = rule.Burst
+	return l
+}
+
+// filled is what has come in since a was settled.
+func (a *account) filled(now stage.Instant) float64 {
+	if a.rule == nil {
+		return 0
+	}
+	return float64(a.rule.Limit) * max(now.Sub(a.at), 0).Seconds() / a.hosts
+}
+
+// remembers is for how long a remote bucket that nobody asks keeps its burst, as in Redis. After that it
+// is full under any burst.
+const remembers = 10 * time.Minute
+
+// knows reports whether a bucket has a burst of its own.
+func (a *account) knows() bool {
+	return slices.ContainsFunc(a.buckets, func(of bucket) bool { return of.burst > 0 && !pooled(of.algorithm) })
+}
+
+// full reports whether little is lost by forgetting a: a remote bucket may be charged with more once it takes over under a larger burst.
+func (a *account) full(now stage.Instant) bool {
+	filled := a.filled(now)
+	return a.rule == nil || a.rule.Limit <= 0 || max(a.tokens, a.worn, a.unhad) <= filled &&
+		!slices.ContainsFunc(a.buckets, func(of bucket) bool { return of.tokens > filled })
+}
+
+// level is what the host has of the key.
+func (a *account) level() stage.Level {
+	if a.worn == 0 {
+		return stage.Level{Limit: rate.Inf, Burst: math.Inf(1), Tokens: math.Inf(1)}
+	}
+	room := a.part * a.burst
+	return stage.Level{Limit: a.rule.Limit * rate.Limit(a.part), Burst: room, Tokens: room - a.tokens - a.unhad}
+}
+
+// find is the index of the bucket under an algorithm; below 0 if there is none.
+func (a *account) find(algorithm string) int {
+	return slices.IndexFunc(a.buckets, func(of bucket) bool { return of.algorithm == algorithm })
+}
+
+// bucket is the one under an algorithm, which a is to know from now on.
+func (a *account) bucket(algorithm string) *bucket {
+	i := a.find(algorithm)
+	if i < 0 {
+		i, a.buckets = len(a.buckets), append(a.buckets, bucket{algorithm: algorithm})
+	}
+	return &a.buckets[i]
+}
+
+// counts has the bucket that s asks count what it gets back once s has left.
+func (a *account) counts(s *report.Subject) {
+	i, asks := a.find(s.Algorithm()), remote.Of(s.Part())
+	if i >= 0 && asks != nil {
+		of := &a.buckets[i]
+		if of.heard == nil {
+			of.heard = asks.Heard
+		} else if asks.Heard != of.heard { // callers do not find s yet
+			asks.Heard = of.heard
+		}
+		of.see()
+	}
+}
+
+// passed is what happened to a key since its account was settled last.
+type passed struct {
+	was    account
+	filled float64 // tokens that came in
+	most   float64 // or that may have come in, if there was no account
+	used   float64 // by callers of the part that answers, without what they gave back; below 0 if that was more
+}
+
+// settle has b's account be as of now.
+func (b *before) settle() {
+	a := &b.account
+	if c := b.carried(); c != nil {
+		*a = c.account
+		a.buckets = slices.Clone(a.buckets)
+	}
+	p := passed{was: *a, filled: a.filled(b.now)}
+	if p.most = p.filled; b.carried() == nil {
+		p.most = math.Inf(1)
+	}
+	if a.issuer = b.issuer(); a.issuer != nil {
+		p.used = float64(allowedBy(a.issuer) - a.allowed)
+	}
+	a.hosts, a.at = float64(b.hosts), b.now
+	a.fill(p.filled)
+	a.worn, a.unhad = max(a.worn-p.filled, a.tokens), max(a.unhad-p.filled, 0)
+	if b.settleBuckets(&p); b.answering() == nil {
+		b.account.giveBack(&p)
+	} else if level, limited := b.partsLevel(); limited {
+		b.settleKey(level, &p)
+		b.settleAnswering(level, &p)
+		b.settleMeasured(level, &p)
+	}
+}
+
+// settleBuckets has all buckets hear what they were sent, and fills them.
+func (b *before) settleBuckets(p *passed) {
+	a := &b.account
+	for _, s := range b.Subjects() {
+		if asks := remote.Of(s.Part()); asks != nil {
+			if of := a.bucket(s.Algorithm()); of.heard == nil {
+				of.heard = asks.Heard
+			}
+		}
+	}
+	var rule *dynamicconfig.Rule // that remote buckets are asked under; nil if none limits a rate
+	if b.plan != nil && !b.plan.Rule.InFlight {
+		rule = b.plan.Rule
+	}
+	for i := range a.buckets {
+		of := &a.buckets[i]
+		switch of.listen(b.now); {
+		case of.latest.asked == 0:
+		case rule != nil:
+			of.follow(a, rule)
+		case !pooled(of.algorithm): // a Stage that left gave tokens back under its own rule
+			of.mayFollow(a)
+		}
+		of.lacked = of.tokens
+		of.fill(p.filled, a.hosts)
+		of.giveBack(float64(of.latest.back), a.hosts)
+	}
+}
+
+// giveBack gives back what callers of the part that answered last did. That has no more than its level.
+func (a *account) giveBack(p *passed) {
+	if a.issuer != nil && p.used < 0 {
+		if level := stageOf(a.issuer).Level(a.at); level.Limit < rate.Inf {
+			a.fill(min(-p.used, max(a.tokens+level.Tokens-a.part*a.burst, 0)))
+		}
+	}
+}
+
+// settleKey has the key lack what the level of the part that answers shows, and what that hides.
+func (b *before) settleKey(level stage.Level, p *passed) {
+	a, r, rule, used := &b.account, b.answering(), b.plan.Rule, max(p.used, 0)
+	lacks, part := b.lacking(level), 1/a.hosts
+	_, inFallback := b.Answering().InFallback()
+	switch {
+	case r.Granted() || inFallback: // it was lent less than there is
+		lacks = min(lacks, p.was.worn+used)
+	case !level.Remote:
+		lacks = max(lacks-a.unhad, min(lacks, a.tokens+used))
+	}
+	if r.Granted() {
+		if rule.Burst > 0 {
+			part = max(part, level.Burst/rule.Burst)
+		}
+		if level.Tokens < 0 {
+			lacks = max(lacks, part*rule.Burst-level.Tokens)
+		}
+	}
+	if a.hidden {
+		unused := min(float64(level.Limit)*b.now.Sub(p.was.at).Seconds(), max(p.filled-p.was.tokens, 0)) // came in while the key lacked nothing
+		lacks = max(lacks, min(a.tokens+max(p.used-unused, 0), part*rule.Burst-min(level.Tokens, 0)))
+	}
+	a.lack, a.part, a.rule = lack{lacks, rule.Burst}, part, rule
+	if a.worn = lacks; p.was.worn > 0 {
+		a.worn = max(p.was.worn+used-p.filled, lacks)
+	}
+}
+
+// settleAnswering has the bucket that answers, if it is remote, lack what the key lacks.
+func (b *before) settleAnswering(level stage.Level, p *passed) {
+	a, s := &b.account, lender(b)
+	if s == nil && !level.Remote {
+		return
+	}
+	of, used := a.bucket(b.plan.answering()), max(p.used, 0)
+	switch {
+	case level.Above > 0: // it has not answered yet, and the level is the key's
+		of.tokens = min(of.tokens+used, max(of.lacked+used-p.most, level.Burst-level.Tokens-level.Above, 0))
+	case heard(b) || pooled(of.algorithm):
+		of.lack, of.limit = a.lack, a.rule.Limit
+		if of.latest.late > 0 {
+			of.giveBack(float64(of.latest.late), a.hosts)
+		}
+	}
+	if of.alone = of.alone || len(b.plan.pools()) == 1; s != nil {
+		of.lack.fill(float64(s.Unreported(b.now) + s.Uncharged()))
+	}
+	a.counts(a.issuer)
+}
+
+// settleMeasured has the bucket that a migration measures lack what the key used, without what the bucket
+// refused. It lacks more if it took what the part that answers refused.
+func (b *before) settleMeasured(level stage.Level, p *passed) {
+	measured, refused := b.measuredRemote()
+	if measured == nil {
+		return
+	}
+	a := &b.account
+	of := a.bucket(measured.Algorithm())
+	missed := float64(refused - of.refused + of.latest.back)
+	if level.Remote { // both buckets show what hosts use
+		missed = 0
+	}
+	if of.refused = refused; heard(b) {
+		deepest := a.rule.Burst + a.rule.MostDebt()
+		most := min(max(of.lacked-p.filled, 0)+max(p.used, 0), deepest)
+		least := min(of.lacked+p.used-missed, deepest) - p.most
+		level := stageOf(measured).Level(b.now)
+		shows := level.Burst - level.Tokens - level.Above - float64(of.latest.late)
+		of.lack, of.limit = lack{min(most, max(least, shows, 0)), a.burst}, a.rule.Limit
+	}
+	a.counts(measured)
+}
+
+// heard reports whether the bucket that answers, or that a migration measures, was asked.
+func heard(b *before) bool {
+	measured, _ := b.measuredRemote()
+	return slices.ContainsFunc(b.account.buckets, func(of bucket) bool {
+		return of.latest.asked != 0 && (of.algorithm == b.plan.answering() || measured != nil && of.algorithm == measured.Algorithm())
+	})
+}
+
+// follow has the account follow the rule of next.
+func (b *before) follow(next *Plan) {
+	a := &b.account
+	if a.limit = next.Rule.Limit; a.rule != nil {
+		a.limit = a.rule.Limit
+	} else {
+		a.part = 1 / a.hosts
+	}
+	had := a.part*a.burst - a.tokens - a.unhad
+	a.lack, a.rule = a.under(a.worn == 0, a.limit, next.Rule, a.hosts), next.Rule
+	a.unhad = min(a.unhad, max(a.part*a.burst-a.tokens-had, 0))
+	a.most = max(a.most, a.burst)
+	a.worn = max(a.worn, a.tokens)
+	kept := a.buckets[:0]
+	for _, of := range a.buckets {
+		if pooled(of.algorithm) { // an owner follows its key's rule
+			of.lack = of.under(of.tokens <= 0, a.limit, next.Rule, a.hosts)
+		}
+		if of.goesOn(b.plan, next) {
+			kept = append(kept, of)
+		}
+	}
+	a.buckets = kept
+}
+
+// goesOn reports whether the bucket is there after a change of plans. The owner of a key has a pool
+// under each of exact, auto and elastic that the key's rule mentions. Once one of them answers, those that the rule does
+// not mention end. The one that answers goes on with the tokens of a pool that ends, unless it was there before, or
+// another algorithm answered beside that pool.
+func (of *bucket) goesOn(was, next *Plan) bool {
+	if !pooled(of.algorithm) {
+		return true
+	}
+	if to := next.answering(); pooled(to) && !slices.Contains(next.pools(), of.algorithm) {
+		if !of.alone || was.answering() != of.algorithm && slices.Contains(was.pools(), of.algorithm) {
+			return false
+		}
+		of.algorithm = to
+	}
+	of.alone = of.alone && !slices.ContainsFunc(next.pools(), func(pool string) bool { return pool != of.algorithm })
+	return true
+}
+
+// charge is what a remote bucket under t is charged with if it takes over: what the key lacks, and the bucket does not. One
+// that goes on is not charged.
+func (b *before) charge(t *share.Terms, takesOver bool) int64 {
+	a := &b.account
+	of := a.bucket(t.Algorithm)
+	if !takesOver {
+		return 0
+	}
+	told := *of
+	told.follow(a, a.rule)
+	n := math.Ceil(a.tokens - told.tokens - 1e-4)
+	if n > 0 && !t.ChargedByReports() { // else it is charged once the owner gives a grant
+		*of = told
+		of.charge(n, a.rule)
+	}
+	return int64(min(max(n, 0), 1<<53))
+}
+
+// charged reports whether the bucket of s, which may answer from now on, is charged with what the key uses already. One
+// that was measured, and refused some of that, is not.
+func (b *before) charged(s *report.Subject, answers bool) bool {
+	if s == b.account.issuer {
+		return true
+	}
+	i := b.plan.measured()
+	return i >= 0 && s == b.pair[i] && b.Migration() != nil && (!answers || s.ChargedByReports() || !stageOf(s).Level(b.now).Remote)
+}
+
+// forgetRefused says that another migration begins to count.
+func (a *account) forgetRefused() {
+	for i := range a.buckets {
+		a.buckets[i].refused = 0
+	}
+}
+
+// lacking is how many tokens this host has used at level and its parts have not filled in again.
+//
+//   - Of a remote bucket, it is the host's even part.
+//   - The bucket of a grant does not show it: a grant may lend fewer tokens than the bucket holds, and a small
+//     bucket may be full. So the host has used at least what the inactive level lacks because of its events,
+//     or its even part of what the owner's pool lacks, except for the tokens that the host still has.
+func (b *before) lacking(level stage.Level) float64 {
+	r, hosts := b.answering(), float64(b.hosts)
+	switch inactive := float64(r.Inactive(b.now).Missing()); {
+	case level.Remote:
+		return max(b.plan.Rule.Burst/hosts-b.tokensFor(true), 0)
+	case !r.Granted():
+		return max(level.Burst-level.Tokens, inactive)
+	case b.Stage.Level(b.now).Limit == rate.Inf:
+		return inactive
+	}
+	paid := 0.
+	if of := remote.Of(b.Answering()); of != nil {
+		paid = float64(of.Elsewhere(b.now).Missing())/hosts - max(level.Tokens, 0)
+	}
+	return max(level.Burst-level.Tokens, float64(r.Spent(b.now)), paid)
+}
+
+// measuredRemote is the part of a remote bucket that a migration measures; nil if there is none. That
+// bucket was charged with all that the part that answers allowed, except for the tokens that it refused.
+func (b *before) measuredRemote() (s *report.Subject, refused int64) {
+	m := b.Migration()
+	if m == nil || m.stages == nil {
+		return nil, 0
+	}
+	i := b.plan.measured()
+	if i < 0 || !stageOf(b.pair[i]).Level(b.now).Remote {
+		return nil, 0
+	}
+	counts := m.counts()
+	return b.pair[i], [...]int64{counts.OnlyNew, counts.OnlyOld}[i] + counts.Skipped
+}
+
+// lender is the part that answers, if the owner of b's key has lent it tokens out of its pool.
+func lender(b *before) *report.Subject {
+	if r := b.answering(); r == nil || !r.Granted() || !r.Terms().Traits.Pooled {
+		return nil
+	}
+	return b.pair[b.plan.Answers]
+}
