@@ -121,9 +121,3 @@ func (b *before) heldSlots() (most *share.Slots) {
 func (b *before) keepsPart(next *Holding) bool {
 	return slices.ContainsFunc(b.Subjects(), func(p *report.Subject) bool { return slices.Contains(next.Subjects(), p) })
 }
-
-// asked reports whether s is a part of b that answers, or that a migration asks beside the one that does.
-func (b *before) asked(s *report.Subject) bool {
-	i := slices.Index(b.Subjects(), s)
-	return i >= 0 && (i == b.plan.Answers || b.plan.measured() == i && b.Migration() != nil)
-}
