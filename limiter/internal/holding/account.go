@@ -193,9 +193,9 @@ func (a *account) counts(s *report.Subject) {
 
 // passed is what happened to a key since its account was settled last.
 type passed struct {
-	was    account
-	filled float64 // tokens that came in
-	most   float64 // or that may have come in, if there was no account
+	was    account // the zero account if there was none
+	known  bool    // there was one
+	filled float64 // tokens that came in; 0 if there was no account
 	used   float64 // by callers of the part that answers, without what they gave back; below 0 if that was more
 }
 
@@ -206,10 +206,7 @@ func (b *before) settle() {
 		*a = c.account
 		a.buckets = slices.Clone(a.buckets)
 	}
-	p := passed{was: *a, filled: a.filled(b.now)}
-	if p.most = p.filled; b.carried() == nil {
-		p.most = math.Inf(1)
-	}
+	p := passed{was: *a, known: b.carried() != nil, filled: a.filled(b.now)}
 	if a.issuer = b.issuer(); a.issuer != nil {
 		p.used = float64(allowedBy(a.issuer) - a.allowed)
 	}
@@ -239,9 +236,14 @@ func (b *before) settleBuckets(p *passed) {
 	if b.plan != nil && !b.plan.Rule.InFlight {
 		rule = b.plan.Rule
 	}
+	measured, _ := b.measuredRemote()
 	for i := range a.buckets {
 		of := &a.buckets[i]
-		switch of.listen(b.now); {
+		of.listen(b.now)
+		if p.used > 0 && (of.algorithm == b.plan.answering() || measured != nil && of.algorithm == measured.Algorithm()) {
+			of.latest.asked++ // for some of that, it may be asked in the background
+		}
+		switch {
 		case of.latest.asked == 0:
 		case rule != nil:
 			of.follow(a, rule)
@@ -301,7 +303,11 @@ func (b *before) settleAnswering(level stage.Level, p *passed) {
 	of, used := a.bucket(b.plan.answering()), max(p.used, 0)
 	switch {
 	case level.Above > 0: // it has not answered yet, and the level is the key's
-		of.tokens = min(of.tokens+used, max(of.lacked+used-p.most, level.Burst-level.Tokens-level.Above, 0))
+		least := of.lacked + used - p.filled
+		if !p.known {
+			least = 0
+		}
+		of.tokens = min(of.tokens+used, max(least, level.Burst-level.Tokens-level.Above, 0))
 	case heard(b) || pooled(of.algorithm):
 		of.lack, of.limit = a.lack, a.rule.Limit
 		if of.latest.late > 0 {
@@ -330,7 +336,10 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 	if of.refused = refused; heard(b) {
 		deepest := a.rule.Burst + a.rule.MostDebt()
 		most := min(max(of.lacked-p.filled, 0)+max(p.used, 0), deepest)
-		least := min(of.lacked+p.used-missed, deepest) - p.most
+		least := min(of.lacked+p.used-missed, deepest) - p.filled
+		if !p.known {
+			least = min(a.tokens-missed, least)
+		}
 		level := stageOf(measured).Level(b.now)
 		shows := level.Burst - level.Tokens - level.Above - float64(of.latest.late)
 		of.lack, of.limit = lack{min(most, max(least, shows, 0)), a.burst}, a.rule.Limit
