@@ -371,3 +371,31 @@ func TestHostsThatComeBackToARemoteBucketChargeItOnce(t *testing.T) {
 		})
 	})
 }
+
+// What a host asks of a remote bucket in the background is under way when the rule changes. The bucket is not charged
+// with it again.
+func TestWhatIsUnderWayIsNotChargedAgain(t *testing.T) {
+	for _, rules := range [][]string{{"measured", "redis"}, {"measured", "even", "redis"}, {"redis", "even", "redis"}} {
+		synctest.Test(t, func(t *testing.T) {
+			time.Sleep(stage.Now().Sub(0).Abs())
+			l := &following{T: t}
+			l.remote.limit = &l.limit
+			var underWay []func()
+			l.group = limiter.NewGroup(l.rule(0.0001, 20, rules[0]), 1, limiter.WithMigration(shadow.Migrator()), driver.WithSeed(1),
+				limiter.WithRemote("redis", l), driver.WithBackground(func(f func()) { underWay = append(underWay, f) }))
+			l.key = l.group.For("k")
+			l.key.Charge(5)
+			l.key.Charge(2)
+			for _, how := range rules[1:] {
+				l.change(0.0001, 20, how)
+			}
+			for len(underWay) > 0 {
+				underWay[0]()
+				underWay = underWay[1:]
+			}
+			if left := l.remote.tokens; left != 13 {
+				t.Errorf("%q: the bucket has %v tokens, and 7 of 20 are used", rules, left)
+			}
+		})
+	}
+}
