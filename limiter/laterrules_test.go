@@ -4,6 +4,7 @@ package limiter_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -397,5 +398,137 @@ func TestWhatIsUnderWayIsNotChargedAgain(t *testing.T) {
 				t.Errorf("%q: the bucket has %v tokens, and 7 of 20 are used", rules, left)
 			}
 		})
+	}
+}
+
+// A reset of a key's buckets begins another account. What the key had allowed until then counts for nothing.
+func TestAResetGivesNoSecondBurst(t *testing.T) {
+	under(t, 1, 20, "even", func(l *following) {
+		l.key.Charge(5)
+		l.change(1, 20, "measured")
+		for range 4 {
+			l.key.AllowN(time.Now(), 10)
+			time.Sleep(10 * time.Second)
+		}
+		if err := l.group.Reset(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		l.change(0.0001, 20, "even")
+		l.key.AllowN(time.Now(), 15)
+		l.change(0.0001, 20, "redis")
+		l.has(5)
+	})
+}
+
+// The same of a migration whose bucket was capped and has not answered.
+func TestAResetOfABucketThatHasNotAnsweredGivesNoSecondBurst(t *testing.T) {
+	under(t, 1, 20, "redis", func(l *following) {
+		for range 10 {
+			l.key.AllowN(time.Now(), 10)
+			time.Sleep(10 * time.Second)
+		}
+		l.change(0.0001, 20, "even")
+		l.change(0.0001, 20, "measured")
+		l.key.AllowN(time.Now(), 10)
+		if err := l.group.Reset(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		l.key.AllowN(time.Now(), 3)
+		l.change(0.0001, 20, "even")
+		l.key.AllowN(time.Now(), 12)
+		l.change(0.0001, 20, "redis")
+		l.has(5)
+	})
+}
+
+// An override lets nothing pass. It ends with the change that moves the rule to a remote bucket.
+func TestALimitOfNothingInBetweenGivesNoSecondBurst(t *testing.T) {
+	for _, between := range []string{"even", "old", "measured"} {
+		under(t, 0.0001, 20, "even", func(l *following) {
+			l.key.AllowN(time.Now(), 15)
+			l.change(0, 0, between)
+			l.change(0.0001, 20, "redis")
+			l.key.AllowN(time.Now(), 0)
+			if got := l.key.Tokens(); got > 5.01 {
+				t.Errorf("%s: %.1f tokens, and 15 of 20 are used", between, got)
+			}
+		})
+	}
+}
+
+// A bucket in Redis that nobody has asked for ten minutes is full under any burst, and forgotten. The host forgets its burst, too.
+func TestABucketIsFullUnderAnyBurstAfterTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(stage.Now().Sub(0).Abs())
+		red := &forgetful{keep: 10 * time.Minute}
+		g := limiter.NewGroup(traceLimits(t, forgetfulRule("redis", 10)), 1, limiter.WithRemote("redis", red), driver.WithSeed(1), driver.WithBackground(func(f func()) { f() }))
+		k := g.For("k")
+		k.AllowN(time.Now(), 3)
+		time.Sleep(time.Second)
+		g.Configure(traceLimits(t, forgetfulRule("even", 50)))
+		for range 66 { // 11 minutes
+			k.Allow()
+			time.Sleep(10 * time.Second)
+		}
+		k.AllowN(time.Now(), 40)
+		left := k.Tokens()
+		time.Sleep(time.Millisecond)
+		g.Configure(traceLimits(t, forgetfulRule("redis", 50)))
+		k.AllowN(time.Now(), 0)
+		if red.left > left+1.01 {
+			t.Errorf("the bucket has %.1f of 50 tokens, and one bucket %.1f", red.left, left)
+		}
+	})
+}
+
+func forgetfulRule(algorithm string, burst int) string {
+	return fmt.Sprintf("limits: [{key: k, limit: 1/s, burst: %d, algorithm: %s}]", burst, algorithm)
+}
+
+// forgetful is a bucket that is asked under a rule, and forgotten once it was full and not asked for so long, as in Redis.
+type forgetful struct {
+	left, burst float64
+	asked       bool
+	at          stage.Instant
+	keep        time.Duration
+}
+
+func (d *forgetful) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
+	now := stage.Now()
+	if d.asked {
+		since := now.Sub(d.at)
+		filled := d.left + float64(op.Rule.Limit)*since.Seconds()
+		d.asked = filled < d.burst || since <= d.keep
+		d.left = min(filled, d.burst)
+	}
+	if !d.asked {
+		d.asked, d.left = true, op.Rule.Burst
+	}
+	d.at, d.burst = now, op.Rule.Burst
+	d.left = min(d.left, d.burst)
+	switch {
+	case op.Kind == stage.ChargeTokens:
+		d.left -= op.N
+	case op.Kind == stage.ReturnTokens || op.Kind == stage.FillTokens:
+		d.left = min(d.left+op.N, d.burst)
+	case op.N > d.left:
+		return stage.Outcome{Left: d.left}, nil
+	default:
+		d.left -= op.N
+	}
+	return stage.Outcome{OK: true, Left: d.left}, nil
+}
+
+// A rule of slots names an algorithm for which the Group has a Remote. Slots are never asked of it, so there is nothing to charge.
+func TestARuleOfSlotsUnderTheNameOfARemoteDoesNotPanic(t *testing.T) {
+	for _, first := range []string{"10 in-flight, algorithm: mine", "10 in-flight, algorithm: even", "10/s, algorithm: mine", "10/s, algorithm: even"} {
+		for _, then := range []string{"20 in-flight, algorithm: mine", "20 in-flight, migrate: {from: even, to: mine, mode: new}", "10/s, algorithm: mine"} {
+			g := limiter.NewGroup(traceLimits(t, "limits: [{key: k, limit: "+first+"}]"), 1, limiter.WithRemote("mine", &drained{left: 10}), driver.WithBackground(func(f func()) { f() }))
+			g.For("k").Allow()
+			g.For("k").TryAcquire(1)
+			g.Configure(traceLimits(t, "limits: [{key: k, limit: "+then+"}]"))
+			g.For("k").Allow()
+			g.For("k").TryAcquire(1)
+		}
 	}
 }

@@ -17,21 +17,22 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// account is what a key lacks because of this host, and what each remote bucket lacks that was asked for the key. All
-// of it is in tokens of this host's even part, and fills by the rule's limit. A remote bucket that takes
-// over is charged with the difference: see charge. The zero account lacks nothing.
+// account says how many tokens a key lacks because of what this host used, and how many each remote bucket lacks that was
+// ever asked for the key. Both are this host's even part: of a bucket that lacks 20, each of four hosts has 5. Both fill at
+// the rule's limit divided by the hosts. A remote bucket that takes over is charged with the difference: see charge. The
+// zero account lacks nothing.
 type account struct {
 	lack
 	worn  float64             // what the key would lack if no rule had lowered its burst; until it is 0, the key is not full
 	rule  *dynamicconfig.Rule // the latest that limited a rate; nil if none did
 	most  float64             // the largest burst of any rule
-	limit rate.Limit          // of the rule before that
+	limit rate.Limit          // of the rule before the latest
 	hosts float64
 	part  float64       // of the rule's burst, that this host could use
-	at    stage.Instant // as of then
+	at    stage.Instant // when all of this was settled
 
 	hidden  bool            // the part that answers does not show what the key lacks
-	unhad   float64         // or it lacked so much more, which it never had, when it took over
+	unhad   float64         // how many tokens the part that answers lacks that the key does not: see carryOver
 	issuer  *report.Subject // the part that answers, or that answered last; nil if none did
 	allowed int64           // what issuer had allowed by then
 
@@ -58,27 +59,25 @@ type bucket struct {
 // which some came late, from Stages that had left.
 type news struct{ asked, back, late int64 }
 
-// listen has the latest news, at now, be those since what was seen.
+// listen puts into latest what the bucket has heard since the last call.
 func (of *bucket) listen(now stage.Instant) {
 	was := of.seen
 	of.see()
 	of.latest = news{of.seen.asked - was.asked, of.seen.back - was.back, of.seen.late - was.late}
-	switch {
-	case of.latest.asked != 0:
+	if of.latest.asked != 0 {
 		of.at = now
-	case now.Sub(of.at) > remembers && of.tokens <= 0:
-		of.burst = 0
 	}
 }
 
-// see has seen be all that the bucket has heard.
+// see notes that all that the bucket has heard until now is seen.
 func (of *bucket) see() {
 	if h := of.heard; h != nil {
 		of.seen = news{h.Operations.Load(), h.Returned.Load(), h.Late.Load()}
 	}
 }
 
-// fill fills tokens in. What the even parts of other hosts lack fills, too.
+// fill fills tokens in. Tokens below 0 are what other hosts lack: the bucket got back more than this host's even part
+// lacked. They fill, too.
 func (of *bucket) fill(tokens, hosts float64) {
 	if of.tokens < 0 {
 		of.tokens = min(of.tokens+tokens*(hosts-1), 0)
@@ -93,7 +92,8 @@ func (of *bucket) follow(a *account, rule *dynamicconfig.Rule) {
 	}
 }
 
-// mayFollow says that the bucket was asked under a rule that is not known, after which it may have less of a debt.
+// mayFollow says that a Stage that left gave tokens back, and so put a rule in force that the account does not know. The
+// account assumes what lets less pass: that the debt became less, and that the burst is the largest of all rules.
 func (of *bucket) mayFollow(a *account) {
 	if a.rule != nil && of.tokens > of.burst/a.hosts {
 		of.follow(a, a.rule)
@@ -114,14 +114,14 @@ func (of *bucket) giveBack(tokens, hosts float64) {
 	of.tokens -= min(tokens, hosts*max(of.tokens, 0))
 }
 
-// lack is how many tokens one host's even part of a bucket has less than when it is full. The bucket is of a burst.
+// lack is how many tokens one host's even part of a bucket needs until it is full, and the burst of the whole bucket.
 type lack struct{ tokens, burst float64 }
 
 // fill fills tokens in.
 func (l *lack) fill(tokens float64) { l.tokens = max(l.tokens-tokens, min(l.tokens, 0)) }
 
-// under is l once a rule takes effect, after another limit. The bucket keeps its tokens, unless it is full, which it is
-// under any burst then. A debt follows the limit.
+// under is l after a change from limit to rule. A bucket that is full stays full, whatever the burst. Any other keeps its
+// tokens, and a debt becomes less if the limit does.
 func (l lack) under(full bool, limit rate.Limit, rule *dynamicconfig.Rule, hosts float64) lack {
 	if !full {
 		l.tokens = max(rule.Burst/hosts-share.FollowDebt(limit, rule, l.burst/hosts-l.tokens), 0)
@@ -147,7 +147,7 @@ func (a *account) knows() bool {
 	return slices.ContainsFunc(a.buckets, func(of bucket) bool { return of.burst > 0 && !pooled(of.algorithm) })
 }
 
-// full reports whether little is lost by forgetting a: a remote bucket may be charged with more once it takes over under a larger burst.
+// full reports whether a may be forgotten, because nothing is missing any more. What is lost is which burst a remote bucket had.
 func (a *account) full(now stage.Instant) bool {
 	filled := a.filled(now)
 	return a.rule == nil || a.rule.Limit <= 0 || max(a.tokens, a.worn, a.unhad) <= filled &&
@@ -206,7 +206,7 @@ func (b *before) settle() {
 		*a = c.account
 		a.buckets = slices.Clone(a.buckets)
 	}
-	p := passed{was: *a, known: b.carried() != nil, filled: a.filled(b.now)}
+	p := passed{was: *a, known: a.rule != nil, filled: a.filled(b.now)}
 	if a.issuer = b.issuer(); a.issuer != nil {
 		p.used = float64(allowedBy(a.issuer) - a.allowed)
 	}
@@ -253,6 +253,9 @@ func (b *before) settleBuckets(p *passed) {
 		of.lacked = of.tokens
 		of.fill(p.filled, a.hosts)
 		of.giveBack(float64(of.latest.back), a.hosts)
+		if of.latest.asked == 0 && b.now.Sub(of.at) > remembers && of.tokens <= 0 {
+			of.burst = 0
+		}
 	}
 }
 

@@ -47,7 +47,7 @@ func (b *before) carryOver(next *Holding) *carryover {
 	case r != nil:
 		level := next.Stage.Level(b.now)
 		c.hidden = !level.Remote && (r.Granted() || float64(level.Missing()) < c.tokens-1e-6)
-		c.unhad = 0
+		c.unhad = 0 // else its burst was raised while it was full, or a grant lent it less than there was
 		if !level.Remote && !r.Granted() && level.Limit < rate.Inf {
 			c.unhad = max(level.Burst-level.Tokens-c.tokens, 0)
 		}
@@ -60,10 +60,11 @@ func (b *before) carryOver(next *Holding) *carryover {
 		of := remote.Of(p)
 		return of != nil && of.Heard.Operations.Load() > 0
 	})
-	if c.slots == nil && c.full(b.now) && !c.knows() && !c.stated() && !heard {
+	allowsNothing := c.rule != nil && c.rule.Limit <= 0 && c.worn > 0 // until another rule does, nothing comes in
+	if c.slots == nil && c.full(b.now) && !allowsNothing && !c.knows() && !c.stated() && !heard {
 		return nil
 	}
-	still := c // most keys carry nothing: c is not on the heap
+	still := c // a key that nothing is missing of carries nothing: c is not on the heap
 	return &still
 }
 

@@ -81,7 +81,7 @@ func (c *Change) fill() {
 	for i, t := range next.plan.Terms {
 		answers, measured := i == next.plan.Answers, c.builder.Migrator.Stages != nil && i == next.plan.measured()
 		at, charge := slices.IndexFunc(stay, func(s *report.Subject) bool { return s.Algorithm() == t.Algorithm }), int64(0)
-		if elsewhere := c.builder.Links[t.Algorithm] != nil || t.ChargedByReports(); elsewhere && (answers || measured) {
+		if elsewhere := c.builder.Links[t.Algorithm] != nil || t.ChargedByReports(); elsewhere && !rule.InFlight && (answers || measured) {
 			charge = old.charge(t, at < 0 || !old.charged(stay[at], answers))
 		}
 		switch {
