@@ -380,12 +380,14 @@ func TestTheSpeedThatIsPromised(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100)) // Go's default
 	for _, name := range []string{"day-and-night", "thousand-hosts"} {
 		sc := load(t, name)
-		began := time.Now()
+		began := testrun.CPUTime(t)
 		if _, err := Run(sc, "elastic", 1); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took > 30*time.Second {
-			t.Errorf("%s takes %s", name, took)
+		if took := testrun.CPUTime(t) - began; took > 30*time.Second {
+			t.Errorf("%s takes %s of the processors", name, took)
+		} else {
+			t.Logf("%s takes %s of the processors", name, took)
 		}
 	}
 }
