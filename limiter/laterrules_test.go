@@ -532,3 +532,27 @@ func TestARuleOfSlotsUnderTheNameOfARemoteDoesNotPanic(t *testing.T) {
 		}
 	}
 }
+
+// While no rule limits the key, a Stage that has left gives tokens back under its own rule, whose burst is larger than the
+// latest under which the bucket was asked. The bucket fills up to that burst.
+func TestWhatAnEarlierStageGivesBackMayRaiseTheBurst(t *testing.T) {
+	under(t, 1, 20, "redis", func(l *following) {
+		e := l.key.Take(t.Context(), 1, 0)
+		l.change(1, 20, "none")
+		l.change(1, 10, "even")
+		l.key.AllowN(time.Now(), 3)
+		l.change(1, 10, "redis")
+		l.key.AllowN(time.Now(), 0)
+		l.change(1, 20, "none")
+		time.Sleep(20 * time.Second)
+		e.Settle(0)
+		l.change(1, 20, "even")
+		l.key.AllowN(time.Now(), 12)
+		time.Sleep(5 * time.Second)
+		l.change(1, 20, "redis")
+		l.key.AllowN(time.Now(), 0)
+		if got := l.key.Tokens(); got > 13.01 {
+			t.Errorf("%v tokens, and one bucket has 13", got)
+		}
+	})
+}

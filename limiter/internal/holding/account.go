@@ -138,6 +138,7 @@ func (b *before) settleBuckets(p *passed) {
 	var rule *dynamicconfig.Rule // that remote buckets are asked under; nil if none limits a rate
 	if b.plan != nil && !b.plan.Rule.InFlight {
 		rule = b.plan.Rule
+		a.most = max(a.most, rule.Burst)
 	}
 	measured, _ := b.measuredRemote()
 	for i := range a.buckets {
@@ -272,7 +273,6 @@ func (b *before) follow(next *Plan) {
 	had := a.part*a.burst - a.tokens - a.unhad
 	a.lack, a.rule = a.under(a.worn == 0, a.limit, next.Rule, a.hosts), next.Rule
 	a.unhad = min(a.unhad, max(a.part*a.burst-a.tokens-had, 0))
-	a.most = max(a.most, a.burst)
 	a.worn = max(a.worn, a.tokens)
 	kept := a.buckets[:0]
 	for _, of := range a.buckets {
