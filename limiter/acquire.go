@@ -89,7 +89,7 @@ func (l *Limiter) Acquire(ctx context.Context, n int, priority ...Priority) (rel
 		case int64(n) > bucket.MaxCost:
 			return releaseNothing, fmt.Errorf("limiter: acquire %s: %w", asked(keyOf(l), int64(n)), ErrNever)
 		}
-		h, err := st.Slots.Acquire(ctx, int64(n), int64(first))
+		h, err := keyOf(l).Acquire(ctx, st, int64(n), int64(first))
 		switch {
 		case err == nil && keyOf(l).Counts(stage.Now(), st):
 			return h.Release, nil

@@ -33,9 +33,6 @@ type Change struct {
 
 // End ends what only the old Holding has. It is called once, when callers find Next.
 func (c *Change) End() {
-	if from := c.old.AnsweringSlots(); from != nil && from != c.Next.AnsweringSlots() {
-		from.Dismiss()
-	}
 	kept := c.old.keepsPart(&c.Next)
 	for _, p := range c.old.Subjects() {
 		if slices.Contains(c.Next.Subjects(), p) {

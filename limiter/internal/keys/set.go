@@ -32,6 +32,8 @@ type Set struct {
 	// of the registry, the metrics, and all of the reporter that is not safe by
 	// itself. The locks of the table's parts come after it.
 	mu sync.Mutex
+
+	waits waits
 }
 
 // Handle holds a Set, without the Set's methods: limiter.Group is one. Use New.
@@ -83,6 +85,7 @@ func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
 	if snapshot == nil {
 		return
 	}
+	defer s.waits.follow(now) // without mu: a key that comes to life may log that
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
@@ -96,12 +99,8 @@ func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
 	s.reporter.Reconfigured()
 	s.forgetIdleLocked(now, math.MaxInt64)
 	live := s.live[:0]
-	left := make(map[string]bool) // shared keys through which some keys do not decide any more
 	for _, k := range s.live {
 		st := k.state.Load()
-		if st.rule.shared && !set.rules.match(k.name).isCommon(st.rule.key()) {
-			left[st.rule.key()] = true
-		}
 		// A key may have been admitted under the new rules.
 		if st.rule.of == set.rules || s.rebuildLocked(now, k, st, set) {
 			live = append(live, k)
@@ -109,11 +108,6 @@ func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
 	}
 	clear(s.live[len(live):])
 	s.live = live
-	for name := range left { // callers of these keys may wait for slots of the shared one
-		if st := s.state(name); st.live() && st.AnsweringSlots() != nil {
-			st.AnsweringSlots().Dismiss()
-		}
-	}
 	s.compared.keep(snapshot.Rules())
 }
 

@@ -57,6 +57,6 @@ func TestAWaiterForMoreThanThereCanBeIsNoDemand(t *testing.T) {
 			t.Error(err)
 		}
 		check("the other is served", 8, 0)
-		s.Dismiss()
+		s.Close()
 	})
 }

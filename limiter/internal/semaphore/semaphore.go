@@ -4,6 +4,7 @@ package semaphore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -98,11 +99,11 @@ func (s *Semaphore) TryAcquireFast(n int64) (h stage.Hold, ok bool) {
 }
 
 // Acquire waits until it can take n ≥ 1 slots. The error is ctx's,
-// stage.ErrMoved after Close or Transfer, stage.ErrNever if n is more than the
-// size can become, or stage.ErrTooManyWaiters.
+// stage.ErrMoved after Close or Transfer or if that is the cause of ctx's end, stage.ErrNever if
+// n is more than the size can become, or stage.ErrTooManyWaiters.
 func (s *Semaphore) Acquire(ctx context.Context, n, priority int64) (stage.Hold, error) {
-	if err := ctx.Err(); err != nil {
-		return stage.Hold{}, err
+	if ctx.Err() != nil {
+		return stage.Hold{}, ended(ctx)
 	}
 	h, w, err := s.join(n, priority)
 	if w == nil {
@@ -113,15 +114,22 @@ func (s *Semaphore) Acquire(ctx context.Context, n, priority int64) (stage.Hold,
 	}
 	select {
 	case <-w.done:
-		if err := ctx.Err(); err != nil { // both were ready, and select chose by chance
-			w.hold.Void()
-			return stage.Hold{}, err
+		if ctx.Err() == nil {
+			return w.hold, w.err
 		}
-		return w.hold, w.err
+		w.hold.Void() // both were ready, and select chose by chance
 	case <-ctx.Done():
 		s.leave(w)
-		return stage.Hold{}, ctx.Err()
 	}
+	return stage.Hold{}, ended(ctx)
+}
+
+// ended is the error of ctx, which has ended.
+func ended(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), stage.ErrMoved) {
+		return stage.ErrMoved
+	}
+	return ctx.Err()
 }
 
 // join takes n slots, or queues a waiter for them.
@@ -211,14 +219,6 @@ func (s *Semaphore) Close() {
 	defer s.mu.Unlock()
 
 	s.closed = true
-	s.dismissLocked()
-}
-
-// Dismiss gives stage.ErrMoved to all waiters. Later callers may take slots and wait.
-func (s *Semaphore) Dismiss() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
 	s.dismissLocked()
 }
 

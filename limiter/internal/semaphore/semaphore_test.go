@@ -391,19 +391,21 @@ func BenchmarkTryAcquireParallel(b *testing.B) {
 	})
 }
 
-func TestDismissedWaitersMayComeAgain(t *testing.T) {
+// Waiters leave because other slots decide for them.
+func TestWaitersThatMovedLeaveNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(1, nil)
 		hold, _ := s.TryAcquire(0, 1)
+		ctx, end := context.WithCancelCause(t.Context())
 		moved := make(chan error, 2)
 		for n := range int64(2) { // one of them needs more than there is
 			go func() {
-				_, err := s.Acquire(t.Context(), n+1, 0)
+				_, err := s.Acquire(ctx, n+1, 0)
 				moved <- err
 			}()
 		}
 		synctest.Wait()
-		s.Dismiss()
+		end(stage.ErrMoved)
 		for range cap(moved) {
 			if err := <-moved; !errors.Is(err, stage.ErrMoved) {
 				t.Error(err)

@@ -94,9 +94,6 @@ func (s *Slots) Idle(stage.Instant) bool {
 // Retire implements Part: waiters look for the slots that the key has now.
 func (s *Slots) Retire() { s.free.Close() }
 
-// Dismiss has waiters look for the slots that decide now.
-func (s *Slots) Dismiss() { s.free.Dismiss() }
-
 // KeepApart says that the other side of a migration, which has ended, counts
 // what is held in s too.
 func (s *Slots) KeepApart() { s.apart = true }
