@@ -76,7 +76,9 @@ func TestListenersHearWhatHappens(t *testing.T) {
 		r.MaxWait = time.Second
 		dynamic := alone(10, 10)
 		dynamic.Key, dynamic.MaxKeys, dynamic.Enforce = "d:*", 1, dynamicconfig.Soft
-		s, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{r, dynamic, exactKey("x")}, Unmatched: dynamicconfig.UnmatchedDeny}.Snapshot()
+		hard := alone(10, 10)
+		hard.Key, hard.MaxKeys = "h:*", 1
+		s, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{r, dynamic, hard, exactKey("x")}, Unmatched: dynamicconfig.UnmatchedDeny}.Snapshot()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -110,10 +112,13 @@ func TestListenersHearWhatHappens(t *testing.T) {
 		g.For("d:1").AllowN(time.Now(), 10)
 		g.For("d:1").AllowN(time.Now(), 10)
 		g.For("d:2").Allow()
+		g.For("h:1").Allow()
+		g.For("h:2").Allow()
 		g.For("nobody's").Allow()
 		_ = g.For("nobody's").Wait(ctx)
 		expect(t, &one, "dynamic", `created granted d:1 of "d:*" costs 0 waits 0s`, `served granted d:1 of "d:*" costs 10 waits 0s`, `served soft d:1 of "d:*" costs 10 waits 0s`,
-			`no-bucket too-many-keys d:2 of "d:*" costs 1 waits 0s`,
+			`served soft d:2 of "d:*" costs 1 waits 0s`,
+			`created granted h:1 of "h:*" costs 0 waits 0s`, `served granted h:1 of "h:*" costs 1 waits 0s`, `no-bucket too-many-keys h:2 of "h:*" costs 1 waits 0s`,
 			`created granted nobody's of "" costs 0 waits 0s`, `no-bucket unmatched nobody's of "" costs 1 waits 0s`, `no-bucket unmatched nobody's of "" costs 1 waits 0s`)
 
 		g.For("x").Allow()
@@ -133,7 +138,7 @@ func TestListenersHearWhatHappens(t *testing.T) {
 			}
 		}
 		slices.Sort(removed)
-		if len(removed) != 3 { // x stays for an hour
+		if len(removed) != 4 { // x stays for an hour
 			t.Errorf("removed %q", removed)
 		}
 		stop()

@@ -9,7 +9,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/uber-go/tally/v4"
+
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // refusedOf asks for n events beyond the limit and returns how many were refused.
@@ -119,4 +122,38 @@ func TestAChangeOfEnforceKeepsTheBucket(t *testing.T) {
 	if got := take(k, 0, 100); got != 0 || keyOf(k).Plain() == nil {
 		t.Errorf("hard again: %d allowed", got)
 	}
+}
+
+// Keys beyond max_keys are over a limit, too: a rule that is not enforced lets their events pass.
+func TestASoftLimitRefusesNoKeyThatIsOneTooMany(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r, scope := alone(10, 10), tally.NewTestScope("", nil)
+		r.Key, r.MaxKeys, r.Enforce = "k*", 1, dynamicconfig.Soft
+		g := NewGroup(snapshot(t, r), 1, WithScope(scope))
+		g.For("k1").Allow()
+		k := g.For("k2")
+		d, e, res := k.Decide(t.Context(), 20, 0), k.Take(t.Context(), 3, 0), k.ReserveN(time.Now(), 4)
+		if !d.OK || d.Reason != Soft || !e.OK() || !res.OK() || res.Delay() != 0 || !k.Allow() || k.WaitN(t.Context(), 5) != nil {
+			t.Errorf("%+v, %+v, %v, %v", d, e.Decision(), res.OK(), res.Delay())
+		}
+		e.Settle(30)
+		res.Cancel()
+		if d := k.Decide(t.Context(), -1, 0); d.OK {
+			t.Errorf("a negative cost: %+v", d)
+		}
+		g.Manual().Report(stage.Now())
+		if n := counted(scope)["limiter.soft/k*/"]; n != 20+3+4+1+5 {
+			t.Errorf("%d are counted as soft", n)
+		}
+		r.Enforce = 0.5
+		g.Configure(snapshot(t, r))
+		if got := take(k, stage.Now(), 1000); got < 400 || got > 600 {
+			t.Errorf("%d of 1000, half of which are refused", got)
+		}
+		r.Enforce = 1
+		g.Configure(snapshot(t, r))
+		if d := k.Decide(t.Context(), 1, 0); d.OK || d.Reason != TooManyKeys {
+			t.Errorf("a hard limit: %+v", d)
+		}
+	})
 }

@@ -503,7 +503,8 @@ func (m *model) judge(k *keyRef, n int64, longest time.Duration, ask func(i int,
 		}
 		return nil
 	case !live: // there is no room for it
-		if r.reason != stage.TooManyKeys || m.rule.Shared || len(m.touched) <= m.rule.MaxKeys {
+		part := m.rule.Enforced()
+		if as := r.reason == stage.TooManyKeys && (part > 0 || n < 0) || r.reason == stage.Soft && part < 1; !as || m.rule.Shared || len(m.touched) <= m.rule.MaxKeys {
 			m.rt.Fatalf("%s is not live: %+v", k.name, r)
 		}
 		return nil

@@ -5,6 +5,7 @@ package limiter_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -116,4 +117,36 @@ func TestACallerThatIsAboutToWaitFollowsTheRules(t *testing.T) {
 			}
 		}
 	}
+}
+
+// One of many callers that wait for slots of a shared rule gets slots of its own. The others are
+// served in the order in which they came.
+func TestWaitersKeepTheirPlacesWhenAnotherLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const shared = "{key: 'k*', limit: 1 in-flight, shared: true, algorithm: even}"
+		g := limiter.NewGroup(traceLimits(t, "limits: ["+shared+"]"), 1)
+		release, _ := g.For("k0").TryAcquire(1)
+		var served []int
+		for i := range 50 {
+			go func() {
+				release, err := g.For(fmt.Sprint("k", i)).Acquire(t.Context(), 1)
+				if err != nil {
+					t.Error(err)
+				}
+				served = append(served, i)
+				release()
+			}()
+			synctest.Wait()
+		}
+		g.Configure(traceLimits(t, "limits: [{key: k25, limit: 1 in-flight, algorithm: even}, "+shared+"]"))
+		synctest.Wait()
+		if len(served) != 1 || served[0] != 25 {
+			t.Errorf("%v are served", served)
+		}
+		release()
+		synctest.Wait()
+		if len(served) != 50 || !slices.IsSorted(served[1:]) {
+			t.Errorf("%v are served", served)
+		}
+	})
 }

@@ -23,29 +23,25 @@ import (
 func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longest time.Duration, kind stage.Kind) (v stage.Verdict, receipt stage.Receipt, from stage.Stage) {
 	// The rule that matches, or that none does.
 	st := k.Current(now)
-	if st.Stage == nil {
-		v.Reason = st.Reason
-		k.Count(now, st, n, v, false)
-		return v, receipt, nil
-	}
 	// The rule's terms.
 	if longest < 0 {
 		longest = stage.Forever
 	}
 	longest, reason := st.Terms().Apply(n, longest)
-	if reason == stage.Granted {
+	switch {
+	case st.Stage == nil: // slots, too many keys, or no rule
+		v.Reason = st.Reason
+	case reason == stage.Granted:
 		// The stage.
 		from = st.Stage
 		v, receipt = from.Take(ctx, stage.Request{Now: now, N: n, Longest: longest, Kind: kind})
-	} else {
+	default:
 		v.Reason = reason
 	}
 	counted := from != nil && counts(st, n, v.Reason) // by the stage
-	if v.Reason > stage.Bypassed {
+	if v.Reason > stage.Bypassed && n >= 0 && st.Terms().LetsPass(v.Reason) {
 		// A rule that is not enforced in full lets some refused events pass.
-		if st.Terms().LetsPass(v.Reason) {
-			v.Reason, v.Wait, v.RetryAfter = stage.Soft, 0, 0
-		}
+		v.Reason, v.Wait, v.RetryAfter = stage.Soft, 0, 0
 	}
 	// The metrics, the listeners and the trace.
 	if (v.Reason != stage.Granted || v.Wait > 0 || k.Watched()) && !stage.Undecided(ctx, v.Reason) {

@@ -285,7 +285,8 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 	if !live {
 		k.Algorithm = rule.Algorithm
 		if n, placed := group.Others(key); !placed && n >= int64(rule.MaxKeys) && !rule.Shared {
-			k.Refuses, k.Because = true, fmt.Sprintf("the rule has max_keys: %d, and %s it at this host: further keys are refused until others were idle for %v", rule.MaxKeys, printable.Count(n, "key uses", "keys use"), rule.IdleAfter)
+			k.Refuses = true
+			k.Because = strings.Join(k.enforced(rule, []string{fmt.Sprintf("the rule has max_keys: %d, and %s it at this host: further keys are refused until others were idle for %v", rule.MaxKeys, printable.Count(n, "key uses", "keys use"), rule.IdleAfter)}), "; ")
 			return k
 		}
 		k.Because = "no caller uses the key at this host"

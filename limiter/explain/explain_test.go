@@ -183,6 +183,14 @@ func TestAKeyThatKeepsItsPlaceIsNotRefused(t *testing.T) {
 	if g.For("k2").Allow() || !g.For("k1").Allow() {
 		t.Error("it is not as it was said")
 	}
+	soft, err := dynamicconfig.Parse("limits", []byte(`limits: [{key: "k*", limit: 10/s, algorithm: even, max_keys: 1, enforce: 0%}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Configure(soft)
+	if k := Look(g, soft, 1, "k2"); k.Refuses || !g.For("k2").Allow() {
+		t.Errorf("the rule is not enforced: %s", k.Because)
+	}
 }
 
 // Keys in use when max_keys is lowered keep their places, also while they are idle.
