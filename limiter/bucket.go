@@ -79,6 +79,9 @@ func (b *local) set(now stage.Instant, limit *rate.Limit, burst *int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
+	if b.Drops() { // the zero Bucket, which NewBucket has not made
+		return
+	}
 	if limit != nil {
 		b.limit = atLeastZero(*limit)
 	}

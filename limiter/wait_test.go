@@ -371,7 +371,11 @@ func TestTheZeroLimiterRefusesEverything(t *testing.T) {
 		t.Errorf("%v, %v, %v", l.Limit(), l.Burst(), l.Tokens())
 	}
 	var b Bucket
-	if b.Allow() || b.AllowN(time.Now(), 1) {
-		t.Error("the zero Bucket allows something")
+	for name, set := range map[string]func(){
+		"nothing": func() {}, "a burst": func() { b.SetBurst(5) }, "a limit": func() { b.SetLimit(5) }, "no limit": func() { b.SetLimit(rate.Inf) },
+	} {
+		if set(); b.Allow() || b.AllowN(time.Now(), 1) {
+			t.Errorf("the zero Bucket allows something when %s is set", name)
+		}
 	}
 }
