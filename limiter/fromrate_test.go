@@ -269,3 +269,18 @@ func TestARateLimiterWithoutANumberIsTheSame(t *testing.T) {
 		t.Error("more than the burst is allowed")
 	}
 }
+
+// The limit of the *rate.Limiter is lowered between Take and Settle. Its Reservation goes by the earlier
+// one, and gives nothing back any more. So Settle must not reserve anew what was used.
+func TestSettleTakesNothingMoreFromASlowerRateLimiter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := rate.NewLimiter(10, 10)
+		e := limiter.FromRate(l).Take(t.Context(), 2, 0)
+		l.SetLimit(0.5)
+		time.Sleep(time.Second)
+		before := l.Tokens()
+		if e.Settle(1); l.Tokens() < before || l.Tokens() > before+1 {
+			t.Errorf("%v tokens, and %v once 1 of 2 is given back", before, l.Tokens())
+		}
+	})
+}

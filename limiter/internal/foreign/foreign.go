@@ -21,6 +21,13 @@ var _ stage.Stage = Stage{}
 // Of is the Stage of l.
 func Of(l *rate.Limiter) Stage { return Stage{l} }
 
+// taken is a Reservation, and the limit under which it was made.
+type taken struct {
+	*rate.Reservation
+
+	limit rate.Limit
+}
+
 // Take implements stage.Stage.
 func (f Stage) Take(_ context.Context, r stage.Request) (v stage.Verdict, receipt stage.Receipt) {
 	t, n := r.Now.Time(), int(min(r.N, math.MaxInt))
@@ -40,7 +47,7 @@ func (f Stage) Take(_ context.Context, r stage.Request) (v stage.Verdict, receip
 			reserved.CancelAt(t)
 			v = f.refuse(t, r)
 		} else if r.Kind == stage.Take {
-			receipt = stage.Receipt{N: r.N, Rest: reserved}
+			receipt = stage.Receipt{N: r.N, Rest: &taken{reserved, f.l.Limit()}}
 		}
 	}
 	if r.Kind == stage.Take {
@@ -118,7 +125,7 @@ func (f Stage) Allow(ctx context.Context, now stage.Instant) stage.Reason {
 
 // Settle implements stage.Stage.
 func (f Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
-	reserved, ok := receipt.Rest.(*rate.Reservation)
+	reserved, ok := receipt.Rest.(*taken)
 	switch {
 	case !ok || actual == receipt.N:
 	case actual > receipt.N:
@@ -127,8 +134,8 @@ func (f Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 		// CancelAt gives a Reservation back whole, less what others have reserved on top of it.
 		// If an earlier one was cancelled, or the limit has changed, that may be more than it took.
 		t, used := now.Time(), max(actual, 0)
-		before, act := f.l.TokensAt(t), cancelAt(reserved, t)
-		if used > 0 && reserved.DelayFrom(t) == 0 && f.fit(receipt.N, used, before, t.Sub(act)) {
+		before, act := f.l.TokensAt(t), reserved.cancelAt(t)
+		if used > 0 && reserved.DelayFrom(t) == 0 && reserved.fits(receipt.N, used, before, t.Sub(act)) {
 			f.l.ReserveN(t, int(used)) // first: so CancelAt gives back receipt.N tokens, whatever others take meanwhile
 		}
 		reserved.CancelAt(act)
@@ -137,11 +144,11 @@ func (f Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	}
 }
 
-// fit reports whether a Reservation of n tokens, whose time to act was since ago, is given back whole after used of
+// fits reports whether r, which has n tokens and whose time to act was since ago, is given back whole after used of
 // the before tokens that there are have been reserved: that makes no debt, which CancelAt would subtract, and
-// CancelAt gives nothing back once n tokens have filled in before the newest Reservation.
-func (f Stage) fit(n, used int64, before float64, since time.Duration) bool {
-	return float64(used) <= before && 2*float64(f.l.Limit())*since.Seconds() < float64(n)
+// CancelAt gives nothing back once n tokens have filled in under r's limit before the newest Reservation.
+func (r *taken) fits(n, used int64, before float64, since time.Duration) bool {
+	return float64(used) <= before && 2*float64(r.limit)*since.Seconds() < float64(n)
 }
 
 // longAgo is longer than the time for which a Reservation is kept.
@@ -149,7 +156,7 @@ const longAgo = 100 * 365 * 24 * time.Hour
 
 // cancelAt is t, or the time at which the holder of r may act if that is before t. A Reservation
 // states that time only as a delay.
-func cancelAt(r *rate.Reservation, t time.Time) time.Time {
+func (r *taken) cancelAt(t time.Time) time.Time {
 	past := t.Add(-longAgo)
 	return past.Add(min(r.DelayFrom(past), longAgo))
 }
