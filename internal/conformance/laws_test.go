@@ -51,8 +51,50 @@ func arrive(a *algorithm) {
 	}
 }
 
-// limitsHold: at most limit·t + burst + over passes in t, and not much less.
-func limitsHold(t *testing.T, a *algorithm, c *cluster, d *door) { passes(t, a, c, d, 0) }
+// limitsHold: at most limit·t + burst + over passes in t, and not much less, whether callers wait or not.
+func limitsHold(t *testing.T, a *algorithm, c *cluster, d *door) {
+	passes(t, a, c, d, 0)
+	if d.waits != nil {
+		waitersPass(t, a, c, d)
+	}
+}
+
+// waitersPass has many callers of the program at d, and one of another host, wait again and again.
+func waitersPass(t *testing.T, a *algorithm, c *cluster, d *door) {
+	const callers, lasts = 120, 10 * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), lasts)
+	defer cancel()
+	other := c.nodes[1].Group().For(key)
+	began, passed := time.Now(), make(chan int)
+	for i := range callers + 1 {
+		wait := d.waits
+		if i == callers {
+			wait = func(ctx context.Context) bool { return other.Wait(ctx) == nil }
+		}
+		go func() {
+			n := 0
+			for ctx.Err() == nil {
+				if wait(ctx) {
+					n++
+				} else {
+					time.Sleep(20 * time.Millisecond)
+				}
+			}
+			passed <- n
+		}()
+	}
+	all := 0
+	for range callers + 1 {
+		all += <-passed
+	}
+	took := time.Since(began)
+	if most := limit*took.Seconds() + burst + a.over(took) + 1; float64(all) > most {
+		t.Errorf("%d callers that wait pass %d times in %v: at most %.1f", callers, all, took, most)
+	}
+	if least := 0.8 * limit * took.Seconds(); float64(all) < least {
+		t.Errorf("%d callers that wait pass %d times in %v: at least %.1f should", callers, all, took, least)
+	}
+}
 
 // chargesAreOwed: after a charge of n, at most limit·t + burst − n + over passes, and not
 // much less.

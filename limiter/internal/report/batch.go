@@ -28,8 +28,18 @@ type row struct {
 	usage   bucket.Usage // counters at the time of the report
 	tokens  float64      // at that time
 	number  uint32       // which of the Subject's reports it is
-	charge  uint32       // how many tokens of Allowed the Subject did not allow: see ledger.Ledger.Charge
+	// beside is how many tokens Allowed has that the Subject did not allow: see ledger.Ledger.Charge. Below 0, it is how
+	// many are missing that the Subject allowed: callers still wait for them, and a later report has them.
+	beside int32
 }
+
+// charge is how many tokens the owner is charged with beside what the Subject allowed.
+func (r *row) charge() int64 { return int64(max(r.beside, 0)) }
+
+// awaited is for how many of the tokens that the Subject allowed callers still wait. The host pays for them out of its
+// grants, and reports them when they have filled in. If the owner were told at once, it would take over a debt of
+// any depth, of which it forgets what is deeper than charges can make.
+func (r *row) awaited() int64 { return int64(max(-r.beside, 0)) }
 
 // upTo is what the Part of r, a row of b, had counted at the time of the report.
 func (b *Batch) upTo(r *row) ledger.Reading { return ledger.Reading{Usage: r.usage, At: b.at} }

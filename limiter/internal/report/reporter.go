@@ -163,6 +163,7 @@ func (r *Reporter) Early(now stage.Instant, hosts int) []*Batch {
 // Last has subjects use their fallbacks, and report what they give back: they want nothing.
 func (r *Reporter) Last(now stage.Instant, hosts int, subjects []*Subject) []*Batch {
 	round := r.round(now, false)
+	round.final = true
 	for _, s := range subjects {
 		c := s.Common()
 		if !c.Terms().Reports || !c.Given() {
@@ -239,11 +240,12 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		s := row.subject
 		if b.at > s.Acked.At {
 			s.Acked = b.upTo(row)
+			s.Acked.Allowed -= row.awaited()
 			s.pulse.ownerKnows = false
 		}
 		s.pending = now
-		if row.charge > 0 && lease[i] > 0 { // else the owner may not know the rule yet
-			share.AddUncharged(s.Rate, -int64(row.charge))
+		if n := row.charge(); n > 0 && lease[i] > 0 { // else the owner may not know the rule yet
+			share.AddUncharged(s.Rate, -n)
 		}
 		if lease[i] == 0 && s.Prompt() && s.pulse.refused < maxRefused { // the owner is not ready to answer
 			s.pulse.refused++
@@ -282,7 +284,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		case grants.Tokens == nil:
 			s.Part().Steer(now, hosts)
 		case row.number == s.reportNo.Load():
-			more, before := grants.Tokens[i]-row.tokens, s.Rate.Active()
+			more, before := grants.Tokens[i]-row.tokens-float64(row.awaited()), s.Rate.Active()
 			if math.IsInf(more, 0) { // nothing was limited when s reported
 				more = grants.Tokens[i] - float64(max(s.Rate.Bucket().Allowed()-row.usage.Allowed, 0))
 				if left := s.Part().Tokens(now); !math.IsInf(left, 0) {

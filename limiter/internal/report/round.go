@@ -22,6 +22,7 @@ type Round struct {
 	recent      time.Duration // Subjects that reported early within this time are left out
 	at          stage.Instant
 	early       bool
+	final       bool // no report comes after this one
 }
 
 // Visit puts in force what should decide for s now, and adds s to the round,
@@ -121,14 +122,16 @@ func (r *Round) add(s *Subject) {
 		tokens = s.Rate.Bucket().Tokens(now)
 	}
 	b.rows = b.rows[:i+1]
-	b.rows[i] = row{s, upTo.Usage, tokens, s.reportNo.Add(1), 0}
+	b.rows[i] = row{subject: s, usage: upTo.Usage, tokens: tokens, number: s.reportNo.Add(1)}
 	_, stated := c.Stated()
 	switch {
 	case s.Rate != nil && terms.Traits.Early:
 		if n := s.Rate.Uncharged(); n > 0 {
-			n = min(n, math.MaxUint32)
-			b.rows[i].charge, u.Allowed[i] = uint32(n), min(u.Allowed[i]+n, rpc.MaxCount)
+			b.rows[i].beside = int32(min(n, math.MaxInt32))
+		} else if !r.final && !s.pulse.retired {
+			b.rows[i].beside = -int32(min(s.Rate.Awaited(tokens), u.Allowed[i], math.MaxInt32))
 		}
+		u.Allowed[i] = min(u.Allowed[i]+int64(b.rows[i].beside), rpc.MaxCount)
 		largest := min(float64(s.Rate.Bucket().TakeLargest()), terms.Rule.Costliest()) // what costs more never happens
 		u.SetCost(i, max(s.pulse.demand.Cost()*costMemory, 1, largest))
 		if i+1-b.filled >= together {
@@ -169,7 +172,7 @@ func (b *Batch) watchedWantsLocked(i int) float64 {
 	row, u := &b.rows[i], &b.room
 	s, d := row.subject, &row.subject.pulse.demand
 	n, sinceLook := s.pulse.since(b.upTo(row))
-	wants, changed := d.Report(n, sinceLook, float64(u.Allowed[i]-int64(row.charge)+u.Rejected[i]), u.Elapsed[i].Seconds(), u.CostOf(i))
+	wants, changed := d.Report(n, sinceLook, float64(u.Allowed[i]-row.charge()+u.Rejected[i]), u.Elapsed[i].Seconds(), u.CostOf(i))
 	if changed && !s.Asks() {
 		s.pulse.shortenGap(b.at)
 	}

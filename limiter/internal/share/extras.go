@@ -3,6 +3,7 @@
 package share
 
 import (
+	"math"
 	"sync/atomic"
 
 	"github.com/headgate/headgate/limiter/internal/bucket"
@@ -26,6 +27,7 @@ type extra struct {
 	uncharged  int64           // see Uncharged
 	inherited  bucket.Usage    // what the bucket counts for another Part: see levels.Inherit
 	costly     *atomic.Int64   // see TooCostly; nil: none
+	awaited    *atomic.Int64   // see Awaited; nil: none
 	left, full bool            // see Leave
 	paired     bool            // see SetPaired
 }
@@ -71,6 +73,32 @@ func (x *extras) Uncharged() int64 { return x.extra().uncharged }
 // AddUncharged makes what r has Uncharged n more, or less if n is negative.
 func AddUncharged(r *Rate, n int64) {
 	r.update(func(e *extra) { e.uncharged = max(e.uncharged+n, 0) })
+}
+
+// await counts n tokens of an event that waits for them.
+func (x *extras) await(n int64) {
+	e := x.extra()
+	for ; e.awaited == nil; e = x.extra() {
+		x.update(func(e *extra) {
+			if e.awaited == nil {
+				e.awaited = new(atomic.Int64)
+			}
+		})
+	}
+	e.awaited.Add(n)
+}
+
+// Awaited is for how many tokens callers still wait, at most, if the bucket has so many tokens.
+// Charges make debts too, for which no caller waits. It is for one caller at a time.
+func (x *extras) Awaited(tokens float64) int64 {
+	n := x.extra().awaited
+	if n == nil {
+		return 0
+	}
+	before := n.Load()
+	still := min(before, int64(math.Ceil(max(-tokens, 0))))
+	n.Add(still - before)
+	return still
 }
 
 // RejectCostly counts n tokens of an event that costs more than any may.

@@ -110,7 +110,9 @@ func (r *Rate) take(q stage.Request) (v stage.Verdict) {
 	case q.Kind == stage.Charge:
 		v, low = r.bucket.Charge(q.Now, t.Chargeable(q.N), t.borrows(), t.Rule.Costliest())
 	default:
-		v, low = r.bucket.Take(q, t.Debt)
+		if v, low = r.bucket.Take(q, t.Debt); v.Wait > 0 && v.OK() {
+			r.await(q.N)
+		}
 	}
 	if v.Reason == stage.TooCostly {
 		// What costs more than the rule allows is not counted: no host can have what it
