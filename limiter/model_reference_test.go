@@ -62,6 +62,7 @@ type partRef struct {
 	taken           float64
 	charged         float64 // of taken, until the last report: the inactive bucket counts the rest as of the next
 	back            float64 // given back; the inactive bucket is not charged with as much
+	notLent         float64 // the bucket in force may begin with as many tokens more, which an owner had not lent
 
 	weight, grantBurst float64 // of the newest grant
 	lease              time.Duration

@@ -1239,17 +1239,21 @@ func (m *model) change(stated dynamicconfig.Rule) {
 			m.renew(k)
 			continue
 		}
-		tokens := inf
+		tokens, notLent := inf, 0.0
 		old := k.parts
 		if p := old[answering(&before)]; p != nil {
 			if b := p.inForce(); k.live || b.tokens < b.burst-eps {
 				tokens = follow(b.tokens, &before, &rule)
+			}
+			if answering(&before) == "auto" && p.granted { // its owner has the rest of the burst
+				notLent = max(before.Burst/float64(m.hosts)-max(tokens, 0), 0)
 			}
 		}
 		m.renew(k)
 		for name, p := range k.parts {
 			had := old[name]
 			if had == nil {
+				p.notLent = notLent
 				p.limitTo(tokens)
 				continue
 			}
@@ -1443,6 +1447,10 @@ func (m *model) checkShare(k *keyRef, s limiter.ShareStatus, ordinary bool) {
 	if !near(float64(s.Level.Limit), b.limit) || !near(s.Level.Burst, b.burst) {
 		m.rt.Fatalf("%s: the level is %+v, the reference has %+v", k.name, s.Level, *b)
 	}
+	if answers && s.Level.Tokens > b.tokens && s.Level.Tokens < b.tokens+p.notLent+eps {
+		b.tokens = s.Level.Tokens
+	}
+	p.notLent = 0
 	if answers && s.Level.Tokens > b.tokens+eps {
 		m.rt.Fatalf("%s: %v tokens, the reference has %+v", k.name, s.Level.Tokens, *b)
 	}
