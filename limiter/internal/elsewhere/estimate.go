@@ -81,9 +81,11 @@ func (e *Estimate) Cap(now stage.Instant, rule *dynamicconfig.Rule, tokens float
 	}
 }
 
-// ChargeAbove charges the bucket with n tokens, which Cap may have taken from the estimate already.
+// ChargeAbove charges the bucket with n tokens, which Cap may have taken from the estimate already. A charge makes no deeper
+// debt than the rule's.
 func (e *Estimate) ChargeAbove(now stage.Instant, rule *dynamicconfig.Rule, n float64) {
-	uncapped := e.Uncapped(now, rule) - n
+	uncapped := e.Uncapped(now, rule)
+	uncapped = max(uncapped-n, min(uncapped, -rule.MostDebt()))
 	e.set(now, rule, min(e.At(now, rule), uncapped), uncapped)
 }
 

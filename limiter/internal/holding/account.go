@@ -217,7 +217,6 @@ func (b *before) settleAnswering(level stage.Level, p *passed) {
 		of.tokens = min(of.tokens+used, max(least, level.Burst-level.Tokens-level.Above, 0))
 	case heard(b) || pooled(of.algorithm):
 		of.lack, of.limit = a.lack, a.rule.Limit
-		of.tokens = min(of.tokens, max(of.lacked+used, a.rule.Burst+a.rule.MostDebt())) // no charge makes it lack more
 		if of.latest.late > 0 {
 			of.giveBack(float64(of.latest.late), a.hosts)
 		}
