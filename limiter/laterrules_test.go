@@ -59,6 +59,11 @@ func (l *following) rule(limit rate.Limit, burst float64, how string) *dynamicco
 		rule.Algorithm = "even"
 	case "measured":
 		rule.Algorithm, rule.Migration = "", &dynamicconfig.Migration{From: "even", To: "redis", Mode: dynamicconfig.ModeOldShadowNew}
+	case "moves", "moved":
+		rule.Algorithm, rule.Migration = "", &dynamicconfig.Migration{From: "redis", To: "even", Mode: dynamicconfig.ModeOldShadowNew}
+		if how == "moved" {
+			rule.Migration.Mode = dynamicconfig.ModeNew
+		}
 	case "old", "disabled":
 		rule.Algorithm, rule.Migration = "", &dynamicconfig.Migration{From: "even", To: "redis", Mode: dynamicconfig.ModeOld}
 		if how == "disabled" {
@@ -123,6 +128,26 @@ func TestWhatIsSettledLateComesWithTheRuleOfNow(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What was taken before a key was forgotten comes back, when the key has come to life again, to a remote bucket that does
+// not answer meanwhile. The key's account hears of it.
+func TestWhatComesBackAfterAKeyWasForgottenIsNotHidden(t *testing.T) {
+	under(t, 2, 20, "moves", func(l *following) {
+		e := l.key.Take(t.Context(), 1, 0)
+		l.group.Manual().Report(stage.Now())
+		time.Sleep(time.Hour)
+		l.group.Manual().Report(stage.Now())
+		if _, live := l.group.Inspect("k"); live {
+			t.Fatal("the key is not forgotten")
+		}
+		l.key.Charge(1)
+		l.change(0.0001, 20, "moved")
+		l.key.Charge(1)
+		e.Settle(0)
+		l.change(0.0001, 20, "moves")
+		l.has(19)
+	})
 }
 
 // A host comes back to a remote bucket with a smaller burst. What that has no room for is not charged.

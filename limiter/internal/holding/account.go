@@ -144,6 +144,10 @@ func (b *before) settleBuckets(p *passed) {
 	for i := range a.buckets {
 		of := &a.buckets[i]
 		of.listen(b.now)
+		if s := b.Find(of.algorithm); s != nil && s.Rate != nil {
+			n := s.Rate.TakeReturned()
+			of.latest.back, of.latest.late = of.latest.back+n, of.latest.late+n
+		}
 		if p.used > 0 && (of.algorithm == b.plan.answering() || measured != nil && of.algorithm == measured.Algorithm()) {
 			of.latest.asked++ // for some of that, it may be asked in the background
 		}

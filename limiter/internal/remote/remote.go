@@ -225,6 +225,7 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 		}
 	}
 	s.Heard.Return(back, s.is(gone))
+	share.Return(s.Rate, back)
 	s.uncount(back, s.is(owned|gone))
 	s.ChargeLater(now, -back)
 }

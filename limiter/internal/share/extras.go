@@ -29,6 +29,7 @@ type extra struct {
 	costly     *atomic.Int64   // see TooCostly; nil: none
 	awaited    *atomic.Int64   // see Awaited; nil: none
 	left, full bool            // see Leave
+	returned   int64           // see TakeReturned
 	paired     bool            // see SetPaired
 }
 
@@ -126,6 +127,26 @@ func (x *extras) TooCostly() int64 {
 // Leave says that the key has left the Rate, whose levels may have been full. The part that the key has now gets what
 // callers give back, unless that made a debt, of which the next part may have begun with less.
 func (x *extras) Leave(full bool) { x.update(func(e *extra) { e.left, e.full = true, full }) }
+
+// Return says that n tokens went back to the remote bucket of r. If r's key was forgotten since, the Rate that the key has
+// now is told.
+func Return(r *Rate, n int64) {
+	if e := r.extra(); !e.left || !e.full {
+		return
+	}
+	if to := r.Successor(); to != nil {
+		to.update(func(e *extra) { e.returned += n })
+	}
+}
+
+// TakeReturned is how many tokens went back to the key's remote bucket, since the last call, that were taken before the key
+// was forgotten.
+func (x *extras) TakeReturned() int64 {
+	if x.extra().returned == 0 {
+		return 0
+	}
+	return x.update(func(e *extra) { e.returned = 0 }).returned
+}
 
 // leaves reports whether the part that the key has now gets what comes back of a receipt.
 func (e *extra) leaves(receipt stage.Receipt) bool {
