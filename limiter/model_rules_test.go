@@ -51,6 +51,7 @@ type rulesModel struct {
 	rule    dynamicconfig.Rule
 	filling dynamicconfig.Rule // the latest that limited a rate
 	changes int
+	gone    int // how many times the key was found to be forgotten
 
 	at            stage.Instant
 	tokens, least float64 // that the key may have, and has to have
@@ -63,6 +64,7 @@ type rulesModel struct {
 type lateReceipt struct {
 	n       float64 // of the bucket
 	changes int     // of the rule until then
+	gone    int     // of the key until then
 	settle  func(actual int)
 	cancels bool // a Reservation, which has no actual cost
 	acts    stage.Instant
@@ -149,6 +151,7 @@ func (m *rulesModel) check() {
 		if m.limits() && m.tokens < m.filling.Burst-eps {
 			m.rt.Fatalf("it is forgotten with %v tokens", m.tokens)
 		}
+		m.gone++
 		return
 	}
 	got := m.group.For("k").Tokens()
@@ -163,7 +166,7 @@ func (m *rulesModel) check() {
 
 func (m *rulesModel) take(rt *rapid.T) {
 	m.step()
-	n, l, o := rapid.IntRange(1, 20).Draw(rt, "n"), m.group.For("k"), &lateReceipt{changes: m.changes}
+	n, l, o := rapid.IntRange(1, 20).Draw(rt, "n"), m.group.For("k"), &lateReceipt{changes: m.changes, gone: m.gone}
 	var wait time.Duration
 	if o.cancels = m.limits() && rapid.Bool().Draw(rt, "reserves"); o.cancels {
 		r := l.ReserveN(time.Now(), n)
@@ -226,6 +229,7 @@ func (m *rulesModel) settle(rt *rapid.T) {
 	for range 2 { // the second time does nothing
 		o.settle(int(o.n - back))
 	}
+	m.unsure = m.unsure || o.gone != m.gone // a remote bucket gets it, and tells the host with its next answer
 	if o.changes != m.changes {
 		m.unsure = true
 		m.more += max(m.tokens+back-m.filling.Burst, 0)
