@@ -38,6 +38,8 @@ func TestAMistakeIsToldOnceWithWhatToWrite(t *testing.T) {
 		`limits: [{key: a, limit: 1/s, unmatched: deny}]`:                                                     `rule "a": unmatched: stands at the top of the file: move it there`,
 		`{limits: [], fallback: closed}`:                                                                      `the file: fallback: is a field of rules: move it to a rule, or to defaults`,
 		`{limits: [], burst: 5}`:                                                                              `the file: burst: belongs to one rule: move it there`,
+		"limits\n  - key: a\n    limit: 1/s":                                                                  `put a : after the name of a field`,
+		"limits:\n  - key: a\n    limit: 1/s\n    migrate\n      from: even":                                  `put a : after the name of a field`,
 		"limits:\n  - key: a\n    limit:1/s":                                                                  `put a space after the - that begins an item, and after the : of a field`,
 		"limits:\n  -key: a\n   limit: 1/s":                                                                   `put a space after the - that begins an item, and after the : of a field`,
 		"limits:\n  - key:\"a\"\n    limit: 1/s":                                                              `put a space after the - that begins an item, and after the : of a field`,

@@ -94,6 +94,9 @@ func (f *File) Parse() (root ast.Node) {
 	return root
 }
 
+// noColon matches lines as `limits`.
+var noColon = regexp.MustCompile(`^\s*(- +)?[a-z_]+\s*$`)
+
 // noSpace matches lines as `-key: a` and `limit:5/s`.
 var noSpace = regexp.MustCompile(`^\s*(-[a-z]|(- +)?[a-z_]+:[^ ])`)
 
@@ -123,6 +126,8 @@ func (f *File) syntaxError(err error) {
 		advice = "put a value that begins with [ in quotes"
 	case strings.Contains(message, `'	'`):
 		advice = "indent with spaces"
+	case noColon.MatchString(line):
+		advice = "put a : after the name of a field"
 	case noSpace.MatchString(line):
 		advice = "put a space after the - that begins an item, and after the : of a field"
 	}
