@@ -43,5 +43,6 @@ func (r *Reservation) delay(now stage.Instant) time.Duration {
 func (r *Reservation) Cancel() { r.taken.cancel(stage.Now()) }
 
 // CancelAt says that the holder will not act. Tokens go back unless a later caller
-// has reserved on top of them. When the time to act has passed, none go back.
+// has reserved on top of them; a remote bucket, as the owner's under Auto, gets all of them
+// back. When the time to act has passed, none go back.
 func (r *Reservation) CancelAt(t time.Time) { r.taken.cancel(stage.At(t)) }
