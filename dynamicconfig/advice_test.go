@@ -32,6 +32,7 @@ func TestAMistakeIsToldOnceWithWhatToWrite(t *testing.T) {
 		`rules: [{key: a, limit: 1/s}]`:                                                                       `the file: there is no field "rules": did you mean limits?`,
 		`limits: [{key: a, limit: 1/s, maxCost: 1}]`:                                                          `rule "a": there is no field "maxCost": did you mean max_cost?`,
 		`limits: [{key: a, limit: 1/s, algorithm: sliding_window}]`:                                           `algorithm: "sliding_window" is not the name of an algorithm: use auto, drop-ratio, elastic`,
+		`limits: [{key: a, limit: "${LIMIT}/s"}]`:                                                             `limit: "${LIMIT}/s" has a variable, which nothing fills in here: write the limit`,
 		`limits: [{key: a, limit: 100/5m}]`:                                                                   `limit: "100/5m" is not written as a limit: did you mean 20/m?`,
 		`limits: [{key: a, limit: "1,000/s"}]`:                                                                `limit: "1,000/s" is not written as a limit: did you mean 1000/s?`,
 		`limits: [{key: a, limit: 1/s, update_interval: 1s}]`:                                                 `rule "a": update_interval: is a setting of the whole cluster: move it to defaults`,

@@ -41,7 +41,9 @@ func ParseCapacity(text string) (amount rate.Limit, inFlight bool, err error) {
 	if slices.Contains(endless, strings.ToLower(text)) {
 		return 0, false, fmt.Errorf("%s is no limit: write one, as in 1000/s, and enforce: 0%% beside it, which refuses nothing", message.Quote(text))
 	}
-	if err != nil && strings.Contains(text, ": ") {
+	if err != nil && strings.Contains(text, "${") {
+		err = fmt.Errorf("%s has a variable, which nothing fills in here: write the limit, or make the file with a tool such as envsubst", message.Quote(text))
+	} else if err != nil && strings.Contains(text, ": ") {
 		err = fmt.Errorf("%s has another field in it: put a comma before that, or write it in a line of its own", message.Quote(text))
 	} else if err != nil {
 		if meant := meantRate(text); meant != "" {
