@@ -581,3 +581,36 @@ func TestWhatAnEarlierStageGivesBackMayRaiseTheBurst(t *testing.T) {
 		}
 	})
 }
+
+// A host whose peers leave has their part of the limit, and knows their part of what a remote bucket lacks. It charges that
+// bucket with what it used itself since, and not with the room that the others have left.
+func TestAHostWhosePeersLeaveChargesWhatItUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(stage.Now().Sub(0).Abs())
+		limit := rate.Limit(0.0001)
+		bucket := &followingRemote{limit: &limit}
+		rule := func(algorithm string) *dynamicconfig.Snapshot {
+			return snapshotUnder(t, dynamicconfig.Rule{Key: "k", Limit: limit, Burst: 20, Algorithm: algorithm})
+		}
+		var hosts [2]*limiter.Group
+		for i := range hosts {
+			hosts[i] = limiter.NewGroup(rule("redis"), len(hosts), driver.WithSeed(1), limiter.WithRemote("redis", bucket), driver.WithBackground(func(f func()) { f() }))
+		}
+		for _, n := range []int{5, 0} {
+			for _, g := range hosts {
+				g.For("k").AllowN(time.Now(), n)
+			}
+		}
+		for _, g := range hosts {
+			g.Configure(rule("even"))
+		}
+		hosts[0].SetHosts(1)
+		hosts[0].For("k").AllowN(time.Now(), 2)
+		time.Sleep(time.Nanosecond)
+		hosts[0].Configure(rule("redis"))
+		hosts[0].For("k").AllowN(time.Now(), 0)
+		if got := hosts[0].For("k").Tokens(); got < 7.99 || got > 8.01 {
+			t.Errorf("%v tokens, and 12 of 20 are used", got)
+		}
+	})
+}

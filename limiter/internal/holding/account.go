@@ -102,6 +102,20 @@ type passed struct {
 	used   float64 // by callers of the part that answers, without what they gave back; below 0 if that was more
 }
 
+// divide has a be the even part of so many hosts. If hosts have left, the part of the key that is on this host got their room,
+// and none of their tokens. Hosts that have joined began with full parts, which lack nothing.
+func (a *account) divide(hosts float64) {
+	if was := a.hosts; was > hosts && a.rule != nil {
+		more, room := was/hosts, a.burst/hosts-a.burst/was
+		a.unhad = max(a.unhad*more, room-a.tokens*(more-1), 0)
+		a.tokens, a.worn = a.tokens*more, a.worn*more
+		for i := range a.buckets {
+			a.buckets[i].tokens *= more
+		}
+	}
+	a.hosts = hosts
+}
+
 // settle has b's account be as of now.
 func (b *before) settle() {
 	a := &b.account
@@ -113,7 +127,8 @@ func (b *before) settle() {
 	if a.issuer = b.issuer(); a.issuer != nil {
 		p.used = float64(allowedBy(a.issuer) - a.allowed)
 	}
-	a.hosts, a.at = float64(b.hosts), b.now
+	a.divide(float64(b.hosts))
+	a.at = b.now
 	a.fill(p.filled)
 	a.worn, a.unhad = max(a.worn-p.filled, a.tokens), max(a.unhad-p.filled, 0)
 	if b.settleBuckets(&p); b.answering() == nil {
