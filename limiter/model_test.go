@@ -278,6 +278,14 @@ func answering(r *dynamicconfig.Rule) string {
 	return ""
 }
 
+// asks reports whether events are decided under an algorithm, or measured.
+func asks(r *dynamicconfig.Rule, algorithm string) bool {
+	if m := r.Migration; m != nil && (m.Mode == dynamicconfig.ModeOldShadowNew || m.Mode == dynamicconfig.ModeNewShadowOld) {
+		return m.From == algorithm || m.To == algorithm
+	}
+	return answering(r) == algorithm
+}
+
 func reports(algorithm string) bool { return algorithm != "even" && algorithm != "redis" }
 
 func (m *model) actions() map[string]func(*rapid.T) {
@@ -1223,9 +1231,12 @@ func (m *model) change(stated dynamicconfig.Rule) {
 			k.usage.rename(before.Algorithm, rule.Algorithm)
 			// Rows do not say which of two holders they are of.
 			k.usage.unsure = k.usage.unsure || k.under[rule.Algorithm]
-			if p := k.parts["elastic"]; rule.Algorithm == "elastic" || rule.Algorithm == "auto" && (p == nil || !p.granted) {
+			if p := k.parts["elastic"]; rule.Algorithm == "auto" && (p == nil || !p.granted) {
 				k.usage.must = min(k.usage.must, k.usage.reported()) // its owner is charged with the rest
 			}
+		}
+		if !asks(&before, "elastic") && asks(&rule, "elastic") {
+			k.usage.must = min(k.usage.must, k.usage.reported()) // and so is that of elastic
 		}
 		if !reports(rule.Algorithm) && (rule.Migration == nil || !reports(rule.Migration.From) || !reports(rule.Migration.To)) {
 			k.usage.must = min(k.usage.must, k.usage.reported()) // its owner does not ask any more

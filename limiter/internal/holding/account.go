@@ -255,16 +255,16 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 	}
 	a := &b.account
 	of := a.bucket(measured.Algorithm())
-	missed := float64(refused - of.refused + of.latest.back)
+	missed, back := float64(refused-of.refused), float64(of.latest.back)
 	if level.Remote { // both buckets show what hosts use
-		missed = 0
+		missed, back = 0, 0
 	}
 	if of.refused = refused; heard(b) {
 		deepest := a.rule.Burst + a.rule.MostDebt()
 		most := min(max(of.lacked-p.filled, 0)+max(p.used, 0), deepest)
-		least := min(of.lacked+p.used-missed, deepest) - p.filled
+		least := min(of.lacked+p.used+back-missed, deepest) - back - p.filled // what came back may have come last
 		if !p.known {
-			least = min(a.tokens-missed, least)
+			least = min(a.tokens-missed-back, least)
 		}
 		level := stageOf(measured).Level(b.now)
 		shows := level.Burst - level.Tokens - level.Above - float64(of.latest.late)
