@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/driver"
+	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/shadow"
 )
@@ -611,6 +612,34 @@ func TestAHostWhosePeersLeaveChargesWhatItUsed(t *testing.T) {
 		hosts[0].For("k").AllowN(time.Now(), 0)
 		if got := hosts[0].For("k").Tokens(); got < 7.99 || got > 8.01 {
 			t.Errorf("%v tokens, and 12 of 20 are used", got)
+		}
+	})
+}
+
+// A charge makes a debt as deep as it can be, and then tokens come back, also to the bucket that a migration measures.
+func TestWhatComesBackAfterTheDeepestDebtIsUsedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := dynamicconfig.Rule{Key: "k", Limit: 2, Burst: 20}
+		in := func(mode dynamicconfig.Mode) *dynamicconfig.Snapshot {
+			rule.Migration = &dynamicconfig.Migration{From: mesh.Name, To: limiter.Even, Mode: mode}
+			return snapshotUnder(t, rule)
+		}
+		alone := mesh.New("this host", func(string) (*dynamicconfig.Rule, bool) { return &rule, true }, mesh.Config{})
+		g := limiter.NewGroup(in(dynamicconfig.ModeOldShadowNew), 1, limiter.WithMigration(shadow.Migrator()), driver.WithSeed(1),
+			limiter.WithRemote(mesh.Name, alone), driver.WithBackground(func(f func()) { f() }))
+		k := g.For("k")
+		k.Charge(1)
+		k.Charge(7)
+		g.Configure(in(dynamicconfig.ModeNewShadowOld))
+		e := k.Take(t.Context(), 2, 0)
+		k.Charge(54)
+		e.Settle(0)
+		g.Configure(in(dynamicconfig.ModeNew))
+		k.Charge(2)
+		g.Configure(in(dynamicconfig.ModeOldShadowNew))
+		k.AllowN(time.Now(), 0)
+		if got := k.Tokens(); got > -39.9 {
+			t.Errorf("%v tokens, and one bucket has -40", got)
 		}
 	})
 }
