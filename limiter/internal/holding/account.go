@@ -262,7 +262,7 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 	if of.refused = refused; heard(b) {
 		deepest := a.rule.Burst + a.rule.MostDebt()
 		most := min(max(of.lacked-p.filled, 0)+max(p.used, 0), deepest)
-		least := min(of.lacked+p.used+back-missed, deepest) - back - p.filled // what came back may have come last
+		least := min(of.lacked+p.used-missed, deepest) - back - p.filled // what came back may have come last
 		if !p.known {
 			least = min(a.tokens-missed-back, least)
 		}
