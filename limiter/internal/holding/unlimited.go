@@ -11,7 +11,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Unlimited is a stage that allows everything and counts noCarryover.
+// Unlimited is a stage that allows everything and counts nothing.
 type Unlimited struct{}
 
 // Take implements stage.Stage.

@@ -90,6 +90,7 @@ type counters struct {
 	allowed, soft   tally.Counter
 	bypassed        tally.Counter
 	waited, charged tally.Counter
+	due             bucket.Usage // not in the counters yet; at most 0
 	fallbacks       tally.Gauge
 	inFallback      int  // keys that use their fallback, as far as rules are flushed
 	shown           bool // fallbacks is more than 0
@@ -121,17 +122,17 @@ func New(scope tally.Scope) *Metrics {
 
 // Flush adds what was counted for the rule with this key since the last time.
 func (m *Metrics) Flush(key string, r *Rule) {
-	// More may have been given back than was taken since the last time. A
-	// counter must not decrease, so the difference waits for the next time.
-	c := &r.Counts
-	if c.Allowed > 0 {
-		m.of(key).allowed.Inc(c.Allowed)
-		c.Allowed = 0
-	}
-	c.Rejected -= r.counted.Swap(0)
-	if c.Rejected > 0 {
-		r.refused[stage.Limited].Add(c.Rejected)
-		c.Rejected = 0
+	r.Counts.Rejected -= r.counted.Swap(0)
+	if r.Counts != (bucket.Usage{}) {
+		// More may have been given back than was taken since the last time. A counter must not
+		// decrease, so the difference waits for the next time, also if the rule is another by then.
+		of := m.of(key)
+		of.due.Allowed, of.due.Rejected = of.due.Allowed+r.Counts.Allowed, of.due.Rejected+r.Counts.Rejected
+		r.Counts = bucket.Usage{}
+		allowed, rejected := max(of.due.Allowed, 0), max(of.due.Rejected, 0)
+		of.allowed.Inc(allowed)
+		r.refused[stage.Limited].Add(rejected)
+		of.due.Allowed, of.due.Rejected = of.due.Allowed-allowed, of.due.Rejected-rejected
 	}
 	for reason := range r.refused {
 		if r.refused[reason].Load() == 0 {
