@@ -125,6 +125,36 @@ func TestACounterNeverDecreases(t *testing.T) {
 	}
 }
 
+// The rule is gone when a caller gives back what a counter has already.
+func TestACounterHasNotWhatComesBackWithoutARule(t *testing.T) {
+	for _, back := range []string{"before", "after"} {
+		for _, rule := range []dynamicconfig.Rule{alone(100, 100), weighted(100)} {
+			scope := tally.NewTestScope("", nil)
+			other := alone(1, 1)
+			other.Key = "j"
+			g := NewGroup(snapshot(t, rule), 1, WithScope(scope))
+			k, m := g.For("k"), g.Manual()
+			e := takeAt(k, 0, 50, 0)
+			m.Report(second / 2)
+			m.Configure(second, snapshot(t, other))
+			if back == "after" {
+				m.Report(second)
+			}
+			e.settle(second, 0)
+			m.Report(2 * second)
+			m.Configure(3*second, snapshot(t, rule))
+			for now := 3 * second; now < 10*second; now += second {
+				m.Report(now)
+			}
+			allowAt(k, 10*second, 60)
+			m.Report(11 * second)
+			if got := counted(scope)["limiter.allowed/k/"]; got != 60 {
+				t.Errorf("%s %s: it is %d in the end", back, rule.Algorithm, got)
+			}
+		}
+	}
+}
+
 func TestMetricsCountOnceWhatIsReportedTwice(t *testing.T) {
 	scope := tally.NewTestScope("", nil)
 	rule := weighted(100)

@@ -99,13 +99,13 @@ func (s *retiree) finish(now stage.Instant, round *Round) (again bool) {
 		return true
 	}
 	upTo := s.Count(now)
+	s.AddToRule(upTo.Usage) // callers may have given back, too
 	allowed, rejected, _ := upTo.Since(s.Acked)
 	if !held {
 		if allowed+rejected == 0 && (s.reportNo.Load() > 0 || !b.Given()) { // else it gives back its grant: see ContinueUnder
 			return false
 		}
 		if to := successor(s.Subject); to != nil {
-			s.AddToRule(upTo.Usage)
 			if !b.Terms().Reports { // it has no owner
 				return false
 			}
