@@ -616,30 +616,58 @@ func TestAHostWhosePeersLeaveChargesWhatItUsed(t *testing.T) {
 	})
 }
 
-// A charge makes a debt as deep as it can be, and then tokens come back, also to the bucket that a migration measures.
-func TestWhatComesBackAfterTheDeepestDebtIsUsedOnce(t *testing.T) {
+// beside is a key on one host, of a migration between this host's bucket and gossip's.
+func beside(t *testing.T, rule dynamicconfig.Rule, mode dynamicconfig.Mode, f func(k *limiter.Limiter, in func(dynamicconfig.Mode))) {
 	synctest.Test(t, func(t *testing.T) {
-		rule := dynamicconfig.Rule{Key: "k", Limit: 2, Burst: 20}
-		in := func(mode dynamicconfig.Mode) *dynamicconfig.Snapshot {
-			rule.Migration = &dynamicconfig.Migration{From: mesh.Name, To: limiter.Even, Mode: mode}
+		under := func(mode dynamicconfig.Mode) *dynamicconfig.Snapshot {
+			next := *rule.Migration
+			next.Mode, rule.Migration = mode, &next
 			return snapshotUnder(t, rule)
 		}
 		alone := mesh.New("this host", func(string) (*dynamicconfig.Rule, bool) { return &rule, true }, mesh.Config{})
-		g := limiter.NewGroup(in(dynamicconfig.ModeOldShadowNew), 1, limiter.WithMigration(shadow.Migrator()), driver.WithSeed(1),
+		g := limiter.NewGroup(under(mode), 1, limiter.WithMigration(shadow.Migrator()), driver.WithSeed(1),
 			limiter.WithRemote(mesh.Name, alone), driver.WithBackground(func(f func()) { f() }))
-		k := g.For("k")
+		f(g.For("k"), func(mode dynamicconfig.Mode) { g.Configure(under(mode)) })
+	})
+}
+
+// A charge makes a debt as deep as it can be, and then tokens come back, also to the bucket that a migration measures.
+func TestWhatComesBackAfterTheDeepestDebtIsUsedOnce(t *testing.T) {
+	rule := dynamicconfig.Rule{Key: "k", Limit: 2, Burst: 20, Migration: &dynamicconfig.Migration{From: mesh.Name, To: limiter.Even}}
+	beside(t, rule, dynamicconfig.ModeOldShadowNew, func(k *limiter.Limiter, in func(dynamicconfig.Mode)) {
 		k.Charge(1)
 		k.Charge(7)
-		g.Configure(in(dynamicconfig.ModeNewShadowOld))
+		in(dynamicconfig.ModeNewShadowOld)
 		e := k.Take(t.Context(), 2, 0)
 		k.Charge(54)
 		e.Settle(0)
-		g.Configure(in(dynamicconfig.ModeNew))
+		in(dynamicconfig.ModeNew)
 		k.Charge(2)
-		g.Configure(in(dynamicconfig.ModeOldShadowNew))
+		in(dynamicconfig.ModeOldShadowNew)
 		k.AllowN(time.Now(), 0)
 		if got := k.Tokens(); got > -39.9 {
 			t.Errorf("%v tokens, and one bucket has -40", got)
+		}
+	})
+}
+
+// A remote bucket is in debt as deep as a charge can make it, and is charged again. It lacks no more then.
+func TestAChargeBeyondTheDeepestDebtIsNotTakenForUse(t *testing.T) {
+	rule := dynamicconfig.Rule{Key: "k", Limit: 2, Burst: 20, Migration: &dynamicconfig.Migration{From: limiter.Even, To: mesh.Name}}
+	beside(t, rule, dynamicconfig.ModeOld, func(k *limiter.Limiter, in func(dynamicconfig.Mode)) {
+		k.Charge(1)
+		k.Charge(44)
+		k.ReserveN(time.Now(), 16)
+		in(dynamicconfig.ModeNewShadowOld)
+		k.Charge(2)
+		in(dynamicconfig.ModeOld)
+		time.Sleep(time.Second)
+		k.Charge(1)
+		k.Charge(1)
+		in(dynamicconfig.ModeNewShadowOld)
+		time.Sleep(20 * time.Second)
+		if k.AllowN(time.Now(), 2) {
+			t.Error("2 passed, and one bucket has at most 1 token")
 		}
 	})
 }

@@ -228,12 +228,13 @@ func (b *before) settleAnswering(level stage.Level, p *passed) {
 	}
 	of, used := a.bucket(b.plan.answering()), max(p.used, 0)
 	switch {
-	case level.Above > 0: // it has not answered yet, and the level is the key's
-		least := of.lacked + used - p.filled
+	case level.Above > 0: // it was charged and has not answered yet, and the level is the key's
+		deepest := max(of.lacked, b.plan.Rule.Burst+b.plan.Rule.MostDebt())
+		least := min(of.lacked+used, deepest) - p.filled
 		if !p.known {
 			least = 0
 		}
-		of.tokens = min(of.tokens+used, max(least, level.Burst-level.Tokens-level.Above, 0))
+		of.tokens = min(of.tokens+used, deepest, max(least, level.Burst-level.Tokens-level.Above, 0))
 	case heard(b) || pooled(of.algorithm):
 		of.lack, of.limit = a.lack, a.rule.Limit
 		if of.latest.late > 0 {
