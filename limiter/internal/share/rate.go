@@ -160,9 +160,6 @@ func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	case back > 0:
 		r.bucket.Refund(now, back)
 	}
-	if r.bucket.LowAlways() { // r is retired, and nothing may look at its counters any more
-		r.RanLow(now, false)
-	}
 }
 
 // Spend takes n tokens that are spent already, without counting them.
