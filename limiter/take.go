@@ -17,29 +17,29 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// decide decides one request. Every way to take tokens comes through here, but
-// for Allow where the bucket alone decides. longest below 0 is as long as the
-// rule allows. from is what the receipt is settled with.
+// decide decides one request. Every way to take tokens comes through here, but for Allow where the bucket alone
+// decides. longest below 0 is as long as the rule allows. from is what the receipt is settled with.
 func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longest time.Duration, kind stage.Kind) (v stage.Verdict, receipt stage.Receipt, from stage.Stage) {
 	// The rule that matches, or that none does.
 	st := k.Current(now)
-	// The rule's terms.
-	if longest < 0 {
-		longest = stage.Forever
+	if st.Stage == nil { // slots, too many keys, or no rule
+		if v.Reason = st.Reason; n >= 0 && st.Terms().LetsPass(v.Reason) {
+			v.Reason = stage.Soft // see below
+		}
+		k.Count(now, st, n, v, false)
+		return v, receipt, nil
 	}
+	// The rule's terms.
 	longest, reason := st.Terms().Apply(n, longest)
-	switch {
-	case st.Stage == nil: // slots, too many keys, or no rule
-		v.Reason = st.Reason
-	case reason == stage.Granted:
+	if reason == stage.Granted {
 		// The stage.
 		from = st.Stage
 		v, receipt = from.Take(ctx, stage.Request{Now: now, N: n, Longest: longest, Kind: kind})
-	default:
+	} else {
 		v.Reason = reason
 	}
 	counted := from != nil && counts(st, n, v.Reason) // by the stage
-	if v.Reason > stage.Bypassed && n >= 0 && st.Terms().LetsPass(v.Reason) {
+	if v.Reason > stage.Bypassed && st.Terms().LetsPass(v.Reason) {
 		// A rule that is not enforced in full lets some refused events pass.
 		v.Reason, v.Wait, v.RetryAfter = stage.Soft, 0, 0
 	}

@@ -110,9 +110,7 @@ func (r *Rate) take(q stage.Request) (v stage.Verdict) {
 	case q.Kind == stage.Charge:
 		v, low = r.bucket.Charge(q.Now, t.Chargeable(q.N), t.borrows(), t.Rule.Costliest())
 	default:
-		if v, low = r.bucket.Take(q, t.Debt); v.Wait > 0 && v.OK() {
-			r.await(q.N)
-		}
+		v, low = r.bucket.Take(q, t.Debt)
 	}
 	if v.Reason == stage.TooCostly {
 		// What costs more than the rule allows is not counted: no host can have what it
@@ -121,6 +119,9 @@ func (r *Rate) take(q stage.Request) (v stage.Verdict) {
 	}
 	if low {
 		r.RanLow(q.Now, false)
+	}
+	if v.Wait > 0 && v.OK() {
+		r.await(q.N)
 	}
 	v.By = r.by()
 	return v

@@ -54,8 +54,11 @@ func Of(rule *dynamicconfig.Rule, salt uint64) *Terms {
 }
 
 // Apply returns how long an event of cost n may wait if its caller would wait
-// for longest, or why it is refused.
+// for longest, or why it is refused. Below 0, longest is as long as the rule allows.
 func (t *Terms) Apply(n int64, longest time.Duration) (wait time.Duration, reason stage.Reason) {
+	if longest < 0 {
+		longest = stage.Forever
+	}
 	switch {
 	case n < 0:
 		return 0, stage.InvalidCost
