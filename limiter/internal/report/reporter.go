@@ -239,13 +239,14 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		row := &b.rows[at]
 		s := row.subject
 		if b.at > s.Acked.At {
-			s.Acked = b.upTo(row)
-			s.Acked.Allowed -= row.awaited()
+			if s.Acked = b.upTo(row); row.beside < 0 {
+				s.Acked.Allowed -= row.awaited()
+			}
 			s.pulse.ownerKnows = false
 		}
 		s.pending = now
-		if n := row.charge(); n > 0 && lease[i] > 0 { // else the owner may not know the rule yet
-			share.AddUncharged(s.Rate, -n)
+		if row.beside > 0 && lease[i] > 0 { // else the owner may not know the rule yet
+			share.AddUncharged(s.Rate, -row.charge())
 		}
 		if lease[i] == 0 && s.Prompt() && s.pulse.refused < maxRefused { // the owner is not ready to answer
 			s.pulse.refused++
@@ -284,7 +285,10 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		case grants.Tokens == nil:
 			s.Part().Steer(now, hosts)
 		case row.number == s.reportNo.Load():
-			more, before := grants.Tokens[i]-row.tokens-float64(row.awaited()), s.Rate.Active()
+			more, before := grants.Tokens[i]-row.tokens, s.Rate.Active()
+			if row.beside < 0 {
+				more -= float64(row.awaited())
+			}
 			if math.IsInf(more, 0) { // nothing was limited when s reported
 				more = grants.Tokens[i] - float64(max(s.Rate.Bucket().Allowed()-row.usage.Allowed, 0))
 				if left := s.Part().Tokens(now); !math.IsInf(left, 0) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/limiter/internal/demand"
+	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
@@ -126,12 +127,9 @@ func (r *Round) add(s *Subject) {
 	_, stated := c.Stated()
 	switch {
 	case s.Rate != nil && terms.Traits.Early:
-		if n := s.Rate.Uncharged(); n > 0 {
-			b.rows[i].beside = int32(min(n, math.MaxInt32))
-		} else if !r.final && !s.pulse.retired {
-			b.rows[i].beside = -int32(min(s.Rate.Awaited(tokens), u.Allowed[i], math.MaxInt32))
+		if share.HasBeside(s.Rate) {
+			r.addBeside(&b.rows[i], &u.Allowed[i])
 		}
-		u.Allowed[i] = min(u.Allowed[i]+int64(b.rows[i].beside), rpc.MaxCount)
 		largest := min(float64(s.Rate.Bucket().TakeLargest()), terms.Rule.Costliest()) // what costs more never happens
 		u.SetCost(i, max(s.pulse.demand.Cost()*costMemory, 1, largest))
 		if i+1-b.filled >= together {
@@ -144,6 +142,17 @@ func (r *Round) add(s *Subject) {
 			u.SetSlots(i, slots.Occupied())
 		}
 	}
+}
+
+// addBeside has a row say what it has beside what its Subject allowed since the last report: see row.beside.
+func (r *Round) addBeside(row *row, allowed *int64) {
+	s := row.subject
+	if n := s.Rate.Uncharged(); n > 0 {
+		row.beside = int32(min(n, math.MaxInt32))
+	} else if !r.final && !s.pulse.retired {
+		row.beside = -int32(min(s.Rate.Awaited(row.tokens), *allowed, math.MaxInt32))
+	}
+	*allowed = min(*allowed+int64(row.beside), rpc.MaxCount)
 }
 
 // together is how many keys' demand is looked at under one lock: to take it

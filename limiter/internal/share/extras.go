@@ -76,6 +76,9 @@ func AddUncharged(r *Rate, n int64) {
 	r.update(func(e *extra) { e.uncharged = max(e.uncharged+n, 0) })
 }
 
+// HasBeside reports whether r may have tokens Uncharged or Awaited. It is cheaper than these.
+func HasBeside(r *Rate) bool { return r.current.Load() != nil }
+
 // await counts n tokens of an event that waits for them.
 func (x *extras) await(n int64) {
 	e := x.extra()
