@@ -12,12 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/testrun"
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) {
 	testrun.OnlyComputes()
 	testrun.CollectLess()
-	goleak.VerifyTestMain(m)
+	waittest.Main(m)
 }
 
 func encode(t testing.TB, u *usage.Report) *anypb.Any {

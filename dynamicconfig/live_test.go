@@ -13,15 +13,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/internal/testrun"
+	"github.com/headgate/headgate/internal/waittest"
 )
 
 func TestMain(m *testing.M) {
 	testrun.OnlyComputes()
-	goleak.VerifyTestMain(m)
+	waittest.Main(m)
 }
 
 func limited(t testing.TB, limit rate.Limit) *Snapshot {

@@ -5,7 +5,7 @@ package ringpop_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/headgate/headgate/internal/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -28,7 +28,7 @@ const (
 
 var modes = []dynamicconfig.Mode{disabled, old, oldShadowNew, newShadowOld, onlyNew}
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }
 
 // bucket is a token bucket that remembers what it was asked, and complains if
 // the contract of stage.Stage is broken.

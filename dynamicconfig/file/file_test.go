@@ -18,15 +18,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/sourcetest"
 	"github.com/headgate/headgate/internal/filewatch"
+	"github.com/headgate/headgate/internal/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }
 
 // patience bounds how long a test waits for what must come.
 const patience = time.Minute

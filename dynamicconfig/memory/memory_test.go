@@ -7,14 +7,14 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"go.uber.org/goleak"
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/sourcetest"
+	"github.com/headgate/headgate/internal/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }
 
 func limited(t *testing.T, limit rate.Limit) *dynamicconfig.Snapshot {
 	t.Helper()

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/headgate/headgate/internal/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }
 
 func TestWhoMayReadWhat(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")

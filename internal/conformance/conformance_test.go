@@ -12,16 +12,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/headgate/headgate/internal/markers"
 	"github.com/headgate/headgate/internal/testrun"
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/limiter/redis/redistest"
 )
 
 func TestMain(m *testing.M) {
 	testrun.CollectLess()
-	goleak.VerifyTestMain(m)
+	waittest.Main(m)
 }
 
 var update = flag.Bool("update", false, "write the tables of docs/conformance.md anew")

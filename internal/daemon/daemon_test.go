@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -38,7 +37,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testrun.CollectLess()
-	goleak.VerifyTestMain(m)
+	waittest.Main(m)
 }
 
 var quiet = slog.New(slog.DiscardHandler)

@@ -5,12 +5,11 @@ package demo
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/headgate/headgate/internal/testrun"
+	"github.com/headgate/headgate/internal/waittest"
 )
 
 func TestMain(m *testing.M) {
 	testrun.CollectLess()
-	goleak.VerifyTestMain(m)
+	waittest.Main(m)
 }

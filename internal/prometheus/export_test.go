@@ -12,10 +12,11 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/uber-go/tally/v4"
-	"go.uber.org/goleak"
+
+	"github.com/headgate/headgate/internal/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }
 
 func TestWhatIsCountedIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

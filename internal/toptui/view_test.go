@@ -13,13 +13,13 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
-	"go.uber.org/goleak"
 
 	"github.com/headgate/headgate/internal/admin/api/busiest"
 	"github.com/headgate/headgate/internal/goldentest"
+	"github.com/headgate/headgate/internal/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }
 
 var noon = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 

@@ -13,16 +13,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/rpctest"
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/meshusage"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }
 
 func ruled(limit rate.Limit, burst float64) *dynamicconfig.Rule {
 	return &dynamicconfig.Rule{Key: "*", Limit: limit, Burst: burst, Algorithm: Name}

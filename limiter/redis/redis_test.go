@@ -16,10 +16,10 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
-	"go.uber.org/goleak"
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/redis/redistest"
 	"github.com/headgate/headgate/limiter/stage"
@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) {
 	goredis.SetLogger(silent{}) // the library logs each connection that fails
-	goleak.VerifyTestMain(m)
+	waittest.Main(m)
 }
 
 type silent struct{}

@@ -6,10 +6,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/headgate/headgate/internal/waittest"
 )
 
 func TestMain(m *testing.M) {
 	pushPull = time.Hour // what hosts know must not depend on it
-	goleak.VerifyTestMain(m)
+	waittest.Main(m)
 }

@@ -12,16 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/dynamicconfig/sourcetest"
 	"github.com/headgate/headgate/internal/testrun"
+	"github.com/headgate/headgate/internal/waittest"
 )
 
 func TestMain(m *testing.M) {
 	sourcetest.MaybeWrite(open)
-	goleak.VerifyTestMain(m)
+	waittest.Main(m)
 }
 
 func open(dir string) sourcetest.Sourced { return New(dir, WithPoll(10*time.Millisecond)) }

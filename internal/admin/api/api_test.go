@@ -22,8 +22,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/dynamicconfig/sql/sqlite"
@@ -36,6 +34,7 @@ import (
 	"github.com/headgate/headgate/internal/daemon/callers"
 	"github.com/headgate/headgate/internal/loglimit"
 	"github.com/headgate/headgate/internal/testrun"
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/explain"
 	"github.com/headgate/headgate/limiter/stage"
@@ -43,7 +42,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testrun.CollectLess()
-	goleak.VerifyTestMain(m)
+	waittest.Main(m)
 }
 
 var rights = `

@@ -11,12 +11,12 @@ import (
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
-	"go.uber.org/goleak"
 
 	"github.com/headgate/headgate/internal/demo"
+	"github.com/headgate/headgate/internal/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }
 
 // screen is a terminal that is not there, with input typed into it.
 func screen(input io.Reader, output io.Writer) []tea.ProgramOption {

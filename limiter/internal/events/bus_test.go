@@ -14,10 +14,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/headgate/headgate/internal/waittest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }
 
 // run starts Run; the result ends it.
 func run(b *Bus[int], log *slog.Logger, dropped func(int64)) (stop func()) {

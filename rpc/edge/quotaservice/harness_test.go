@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/test/bufconn"
@@ -19,6 +18,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/quotaserviceconfig"
 	"github.com/headgate/headgate/internal/daemon"
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/engine"
 	"github.com/headgate/headgate/rpc/edge"
@@ -26,7 +26,7 @@ import (
 	pb "github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }
 
 const (
 	ok          = pb.AllowResponse_OK

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/uber-go/tally/v4"
-	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -22,12 +21,13 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/headgate/headgate/internal/enginetest"
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/middleware/grpclimit"
 	"github.com/headgate/headgate/rpc/middleware/internal/askingtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }
 
 const (
 	check = "/grpc.health.v1.Health/Check"

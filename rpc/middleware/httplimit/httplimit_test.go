@@ -15,15 +15,15 @@ import (
 	"time"
 
 	"github.com/uber-go/tally/v4"
-	"go.uber.org/goleak"
 
 	"github.com/headgate/headgate/internal/enginetest"
+	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/middleware/httplimit"
 	"github.com/headgate/headgate/rpc/middleware/internal/askingtest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }
 
 const limits = `
 defaults: {algorithm: even}

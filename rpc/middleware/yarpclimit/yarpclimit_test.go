@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/uber-go/tally/v4"
-	"go.uber.org/goleak"
 	"go.uber.org/yarpc"
 	"go.uber.org/yarpc/api/transport"
 	"go.uber.org/yarpc/encoding/raw"
@@ -27,7 +26,7 @@ import (
 	"github.com/headgate/headgate/rpc/middleware/yarpclimit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { waittest.Main(m) }
 
 const limits = `
 defaults: {algorithm: even}

@@ -5,14 +5,13 @@ package ask_test
 import (
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/headgate/headgate/internal/testrun"
+	"github.com/headgate/headgate/internal/waittest"
 )
 
 func TestMain(m *testing.M) {
 	testrun.CollectLess()
-	goleak.VerifyTestMain(m)
+	waittest.Main(m)
 }
 
 type owners map[string]string
