@@ -68,10 +68,19 @@ func (r *roster) Up(h ringpop.Host, observer bool, now time.Time) bool {
 
 // Down notes that a member does not answer, and reports whether this is news.
 func (r *roster) Down(address, why string, now time.Time) bool {
-	return r.lose(address, ringpop.Down, why, now)
+	if !r.lose(address, ringpop.Down, why, now) {
+		return false
+	}
+	m := r.members[address]
+	m.losses = append(recent(m.losses, now), now)
+	if len(m.losses) > maxLosses {
+		m.losses = m.losses[1:]
+	}
+	return true
 }
 
-// Left notes that a member has said that it leaves, and reports whether this is news.
+// Left notes that a member has said that it leaves, and reports whether this is news. That is no
+// loss: such a host hands its keys over, and is on its own ring as soon as it is back.
 func (r *roster) Left(address string, now time.Time) bool {
 	return r.lose(address, ringpop.Left, "the host said that it leaves", now)
 }
@@ -82,10 +91,6 @@ func (r *roster) lose(address string, state ringpop.State, why string, now time.
 		return false
 	}
 	m.state, m.since, m.why = state, now, why
-	m.losses = append(recent(m.losses, now), now)
-	if len(m.losses) > maxLosses {
-		m.losses = m.losses[1:]
-	}
 	return true
 }
 

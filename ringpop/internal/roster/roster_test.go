@@ -93,6 +93,18 @@ func TestTheWaitIsBoundedAndEnds(t *testing.T) {
 	})
 }
 
+// A host that others keep off their rings decides its keys for itself, and they decide them too.
+func TestAHostThatEndsInOrderNeedNotWait(t *testing.T) {
+	r := newRoster("self")
+	for i := range 10 {
+		r.Up(host("a"), false, at(2*float64(i)))
+		if v := r.View(at(2 * float64(i))); v.ring() != "a" {
+			t.Fatalf("after it ended %d times: the ring is %q", i, v.ring())
+		}
+		r.Left("a", at(2*float64(i)+1))
+	}
+}
+
 func TestARoster(t *testing.T) {
 	r := newRoster("a")
 	for _, address := range []string{"a", "b", "c", "d"} {
