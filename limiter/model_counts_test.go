@@ -290,8 +290,8 @@ func (m *countsModel) configure(rt *rapid.T) {
 		return
 	}
 	now := stage.Now()
-	if now >= m.lease { // a reload caps the side that answers if it falls back then, and never the one that is measured
-		m.reported(0, false)
+	if m.lease > 0 && now >= m.lease { // a reload caps what grants will give the side that answers and has fallen back, and not what they will give the one that is measured
+		m.reported(0.5, true)
 	}
 	before, _ := m.sides()
 	m.draw(rt)
