@@ -81,15 +81,21 @@ func HasBeside(r *Rate) bool { return r.current.Load() != nil }
 
 // await counts n tokens of an event that waits for them.
 func (x *extras) await(n int64) {
-	e := x.extra()
-	for ; e.awaited == nil; e = x.extra() {
+	counter(x, func(e *extra) **atomic.Int64 { return &e.awaited }).Add(n)
+}
+
+// counter is the counter of x that of names. It is made if there is none.
+func counter(x *extras, of func(*extra) **atomic.Int64) *atomic.Int64 {
+	for {
+		if n := *of(x.extra()); n != nil {
+			return n
+		}
 		x.update(func(e *extra) {
-			if e.awaited == nil {
-				e.awaited = new(atomic.Int64)
+			if n := of(e); *n == nil {
+				*n = new(atomic.Int64)
 			}
 		})
 	}
-	e.awaited.Add(n)
 }
 
 // Awaited is for how many tokens callers still wait, at most, if the bucket has so many tokens.
@@ -107,15 +113,7 @@ func (x *extras) Awaited(tokens float64) int64 {
 
 // RejectCostly counts n tokens of an event that costs more than any may.
 func (x *extras) RejectCostly(n int64) {
-	e := x.extra()
-	for ; e.costly == nil; e = x.extra() {
-		x.update(func(e *extra) {
-			if e.costly == nil {
-				e.costly = new(atomic.Int64)
-			}
-		})
-	}
-	e.costly.Add(min(n, bucket.MaxCost))
+	counter(x, func(e *extra) **atomic.Int64 { return &e.costly }).Add(min(n, bucket.MaxCost))
 }
 
 // TooCostly is how many tokens RejectCostly has counted. They are no demand, so Count leaves
