@@ -34,8 +34,9 @@ type Client struct {
 	lines   pace.Pacer
 	owns    atomic.Pointer[func(key string) bool] // nil: all keys
 
-	mu   sync.Mutex
-	keys []*Lease // protected by mu
+	mu    sync.Mutex
+	keys  []*Lease      // protected by mu
+	since time.Duration // protected by mu; when the claims under way were made
 }
 
 // NewClient returns a Client of no keys. Now is the clock of the keys' locks, and
@@ -95,6 +96,9 @@ func (c *Client) all() []*Lease {
 // cluster, which is called host there; nil if nothing is due. Answers go to
 // Hear.
 func (c *Client) Ask(now time.Duration, host string) *claims.Claims {
+	c.mu.Lock()
+	c.since = now
+	c.mu.Unlock()
 	asked := new(claims.Claims)
 	for _, l := range c.all() {
 		now := l.Lock.Lock(now)
@@ -109,7 +113,7 @@ func (c *Client) Ask(now time.Duration, host string) *claims.Claims {
 	return asked
 }
 
-// Hear takes in the answer to what was asked. Rows with an error, or refused,
+// Hear takes in the answer to what was asked last. Rows with an error, or refused,
 // change nothing; they are asked again soon. So is all of an answer that does
 // not hold to the contract: anyone may write a Claiming.
 func (c *Client) Hear(now time.Duration, asked *claims.Claims, leases *claims.Leases, errs []error) {
@@ -117,6 +121,9 @@ func (c *Client) Hear(now time.Duration, asked *claims.Claims, leases *claims.Le
 		c.refuse("the answer of the cluster above is refused", err)
 		leases = nil
 	}
+	c.mu.Lock()
+	since := c.since
+	c.mu.Unlock()
 	rows := make(map[string]int, len(asked.Rows))
 	for i := range asked.Rows {
 		rows[asked.Rows[i].Key] = i
@@ -132,7 +139,7 @@ func (c *Client) Hear(now time.Duration, asked *claims.Claims, leases *claims.Le
 			if leases != nil && (errs == nil || errs[i] == nil) {
 				answer = leases.Rows[i]
 			}
-			l.apply(now, asked.Rows[i].Keep, answer)
+			l.apply(now, since, asked.Rows[i].Keep, answer)
 			l.Leased(now)
 		}
 		l.Lock.Unlock()

@@ -30,7 +30,6 @@ type Lease struct {
 	claimed  float64       // what the key's hosts wanted when it was last asked
 	early    time.Duration // not asked again before
 	asked    bool          // the answer is under way
-	since    time.Duration // when it was asked for
 	most     float64       // the most tokens that were asked for at once
 
 	// Until keeps, the hosts of the key may not all have reported what they want, and
@@ -157,7 +156,7 @@ func (l *Lease) Recalculate(recalculate, refresh time.Duration) time.Duration {
 // Stir brings the next claim forward if what the key's hosts want is no longer what was
 // claimed: others may have it, or have some to spare.
 func (l *Lease) Stir(now time.Duration) {
-	if l == nil || l.asked || l.askAt <= l.early {
+	if l == nil || l.askAt <= l.early {
 		return
 	}
 	wants, _ := account.Wanted(l.Account)
@@ -208,7 +207,7 @@ func (l *Lease) due(now time.Duration) bool {
 // cluster as host. While the owner does not know yet what the key's hosts want, the claim
 // only asks to keep what they have.
 func (l *Lease) claim(now time.Duration, host string) claims.Claim {
-	l.asked, l.since = true, now
+	l.asked = true
 	l.claimed = l.wants()
 	c := claims.Claim{Key: l.Text, Host: host, Headroom: true}
 	if now < l.until {
@@ -234,13 +233,9 @@ func (l *Lease) claim(now time.Duration, host string) claims.Claim {
 	return c
 }
 
-// apply puts the answer to a claim in force. Kept says that the claim only asked to keep
-// what the hosts have.
-func (l *Lease) apply(now time.Duration, kept bool, answer claims.Lease) {
-	since := now
-	if l.asked { // else another account of the key has asked, and decides
-		since = l.since
-	}
+// apply puts the answer to a claim of that time in force, of this account or of the one that
+// answers. Kept says that the claim only asked to keep what the hosts have.
+func (l *Lease) apply(now, since time.Duration, kept bool, answer claims.Lease) {
 	l.asked = false
 	if answer.Lasts == 0 { // no answer
 		l.askAt = now + again

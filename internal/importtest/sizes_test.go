@@ -29,7 +29,6 @@ var wide = map[string]struct {
 	"limiter: lines":                  {1800, "the public API of hosts, with its comments: see docs/design/0006-one-way-to-decide.md"},
 	"limiter: files":                  {16, "the same"},
 	"dynamicconfig/rule.Rule: fields": {29, "has a field for each field of a rule in a config file"},
-	"aggregator/parent.Lease: fields": {16, "is what one key knows of its lease, under the key's lock"},
 	"aggregator.update: fields":       {16, "is one report under way, in one piece so that it is used again"},
 
 	"internal/daemon.Config: fields":                 {30, "has a field for each flag of headgate serve"},
