@@ -60,9 +60,13 @@ func (c calls) release(err error) {
 	case errors.As(err, new(failure)):
 		change = -1
 	}
-	if bound := c.bound.Add(change); bound > int64(cap(c.free)) || bound < int64(min(cap(c.free), firstCalls)) {
-		c.bound.Add(-change)
-		change = 0
+	for {
+		bound := c.bound.Load()
+		next := max(min(bound+change, int64(cap(c.free))), int64(min(cap(c.free), firstCalls)))
+		if c.bound.CompareAndSwap(bound, next) {
+			change = next - bound
+			break
+		}
 	}
 	for range 1 + change {
 		c.free <- struct{}{}
