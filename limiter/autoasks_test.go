@@ -49,6 +49,36 @@ func TestARefusalStandsForWhatIsNoEasier(t *testing.T) {
 	}
 }
 
+// A host asks at once after the limit, the burst or the debt has changed, unless its owner does not answer.
+func TestARefusalEndsWithTheLimitItWasAbout(t *testing.T) {
+	for _, row := range []struct {
+		name   string
+		change func(r *rule.Rule)
+		err    error
+		asked  int
+	}{
+		{"nothing", func(*rule.Rule) {}, nil, 0},
+		{"the description", func(r *rule.Rule) { r.Description = "another" }, nil, 0},
+		{"the limit", func(r *rule.Rule) { r.Limit = 1e6 }, nil, 1},
+		{"the burst", func(r *rule.Rule) { r.Burst = 1e6 }, nil, 1},
+		{"the debt", func(r *rule.Rule) { r.MaxDebt = time.Minute }, nil, 1},
+		{"the limit, while the owner does not answer", func(r *rule.Rule) { r.Limit = 1e6 }, context.DeadlineExceeded, 0},
+	} {
+		var now stage.Instant
+		limits := autoRule(1)
+		g, e, k := grantedGroup(t, limits, &now, 20, sure, 0)
+		if e.err = row.err; take(k, 1, 1) != 0 {
+			t.Fatal("the bucket was empty")
+		}
+		asked := e.asked
+		row.change(&limits)
+		g.Manual().Configure(2, snapshot(t, limits))
+		if take(k, 3, 1); e.asked != asked+row.asked {
+			t.Errorf("after a change of %s: %d asked", row.name, e.asked-asked)
+		}
+	}
+}
+
 // A refused caller hears when the owner has the tokens: the host's own bucket never has
 // them.
 func TestARefusedCallerHearsWhatTheOwnerSays(t *testing.T) {

@@ -65,6 +65,16 @@ func (a *Auto) follow() {
 	a.set(asks, without)
 }
 
+// SetTerms implements share.Part. What the owner refused under another limit says nothing about this one.
+func (a *Auto) SetTerms(now stage.Instant, t *share.Terms) {
+	before := a.Terms().Rule
+	a.Stage.SetTerms(now, t)
+	changed := before.Limit != t.Rule.Limit || before.Burst != t.Rule.Burst || before.MaxDebt != t.Rule.MaxDebt
+	if s := a.asking.Load(); changed && s != nil && !s.missed.Load() {
+		s.last.Store(nil)
+	}
+}
+
 // Steer implements share.Part.
 func (a *Auto) Steer(now stage.Instant, hosts int) {
 	a.mu.Lock()
@@ -162,8 +172,7 @@ func (a *Auto) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	}
 }
 
-// Idle implements share.Part. Without its grant, which may never fill the bucket, the
-// host asks.
+// Idle implements share.Part. Without its grant, which may never fill the bucket, the host asks.
 func (a *Auto) Idle(now stage.Instant) bool {
 	if a.is(asks) {
 		return a.Stage.Idle(now)
