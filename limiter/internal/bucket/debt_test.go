@@ -70,6 +70,32 @@ func TestDebtIsThatOfExactFractions(t *testing.T) {
 	})
 }
 
+// An event that is refused passes after RetryAfter, if no other came, with debt and without, and whatever the caller would wait.
+func TestARefusedEventPassesAfterRetryAfter(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		each := time.Duration(math.Pow(10, rapid.Float64Range(0, 14).Draw(t, "log10 ns per token")))
+		within := func(most time.Duration, name string) time.Duration {
+			return time.Duration(rapid.Int64Range(0, int64(most)).Draw(t, name)) * time.Duration(rapid.IntRange(0, 1).Draw(t, name+" or none"))
+		}
+		var b Bucket
+		b.Init(NewPace(rate.Every(each), rapid.Float64Range(1, 10).Draw(t, "burst")))
+		now, debt, longest := stage.Instant(0), within(5*each, "max_debt"), within(2*each, "longest")
+		for range 5 {
+			now = now.Add(within(each, "gap"))
+			b.Take(stage.Request{Now: now, N: int64(rapid.IntRange(0, 4).Draw(t, "before")), Longest: stage.Forever}, debt)
+		}
+		q := stage.Request{Now: now.Add(-within(time.Microsecond, "late")), N: int64(rapid.IntRange(1, 4).Draw(t, "n")), Longest: longest}
+		v, _ := b.Take(q, debt)
+		if v.OK() || v.RetryAfter == 0 {
+			return
+		}
+		q.Now = q.Now.Add(v.RetryAfter)
+		if again, _ := b.Take(q, debt); !again.OK() {
+			t.Fatalf("after %v: retry after %v", v.RetryAfter, again.RetryAfter)
+		}
+	})
+}
+
 func TestExtremeTermsDoNoHarm(t *testing.T) {
 	for _, limit := range []rate.Limit{0, 1e-12, 1e-3, 1, 1e12, rate.Inf} {
 		for _, burst := range []float64{0, 1, 1e12, math.MaxFloat64} {

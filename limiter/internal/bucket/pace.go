@@ -220,21 +220,33 @@ func (p Pace) weigh(d, cost int64, longest, debt, late time.Duration) (wait, ret
 		if cost > p.depth || d+cost > maxTaken || wait == stage.Forever {
 			return wait, 0, false
 		}
-		return wait, max(wait-max(longest, 0), 0), wait <= longest
+		return wait, p.until(late, max(wait-max(longest, 0), 0)), wait <= longest
 	}
 	wait = p.after(late, d-p.depth)
-	over := d + cost - p.depth // the debt after it
-	over -= p.span(debt) + min(over/p.quanta()*2, over/64) + 2
+	most := p.span(debt)
+	over := d + cost - p.depth - most - min(most/p.quanta()*2, most/64) - 2 // of the debt after it
 	if wait <= longest && wait < stage.Forever && over <= 0 && d+cost <= maxTaken {
 		return wait, 0, true
 	}
 	if wait == stage.Forever || over > d || d+cost > maxTaken {
 		return wait, 0, false // a full bucket would not do
 	}
-	if retry = max(wait-longest, p.after(late, over), 0); retry >= stage.Forever {
+	if retry = p.until(late, max(wait-longest, p.after(late, over), 0)); retry >= stage.Forever {
 		retry = 0
 	}
 	return wait, retry, false
+}
+
+// until is wait, which begins so late, rounded up to when an Instant turns into the next quanta: they are even.
+func (p Pace) until(late, wait time.Duration) time.Duration {
+	if wait <= late || wait == stage.Forever || p.left() > 0 {
+		return wait
+	}
+	step := time.Duration(2) << (p.token & 63)
+	if more := (step - (wait-late)%step) % step; more > 0 && more < stage.Forever-wait {
+		return wait + more
+	}
+	return wait
 }
 
 // refuse is the verdict on cost with d quanta missing, and what is left as in
