@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -281,6 +282,28 @@ func TestEachOutageOfKeysWithGrantsIsWarnedOf(t *testing.T) {
 		}
 		if got := log.String(); strings.Count(got, "does not answer") != 2 || strings.Count(got, "answers again") != 2 {
 			t.Errorf("after two outages, the log is:\n%s", got)
+		}
+	})
+}
+
+// An owner that answers a key with a grant, and makes no sense, is warned of once until it makes sense again.
+func TestNonsenseOfKeysWithGrantsIsWarnedOf(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var log bytes.Buffer
+		now := stage.Now()
+		e := newElsewhere(stage.Now)
+		g := NewGroup(snapshot(t, autoRule(1)), 10, WithRemote(Auto, e), WithSeed(1), WithBackground(func(f func()) { f() }),
+			WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		k := g.For("k")
+		take(k, now, 1)
+		granted(t, g, now+1, g.Manual().Report(now+1), sure, 0)
+		for _, answer := range []*stage.Outcome{{OK: true, Wait: time.Hour}, {OK: true, Wait: time.Hour}, nil, {OK: true, Left: math.NaN()}} {
+			time.Sleep(5 * time.Second)
+			e.answer = answer
+			take(k, stage.Now(), 20) // more than it has by itself
+		}
+		if got := log.String(); strings.Count(got, "the answer of a key's owner") != 2 || strings.Contains(got, "does not answer") {
+			t.Errorf("after nonsense, an answer and nonsense, the log is:\n%s", got)
 		}
 	})
 }

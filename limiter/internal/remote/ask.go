@@ -211,8 +211,7 @@ func (a *asker) unanswered(now stage.Instant, err error) *elsewhere.Refusal {
 	to, pause := a.started(), busy
 	if !errors.Is(err, stage.ErrBusy) {
 		a.alone(now)
-		to.missed.Store(true)
-		a.host.remoteFailed(a.Rate, err, false)
+		a.host.remoteFailed(a.Rate, err, !to.missed.Swap(true))
 		pause = silent + a.Terms().Rule.AskTimeout
 	}
 	last := elsewhere.Pause(now, pause)
