@@ -304,7 +304,7 @@ func (o *options) known(name string) bool {
 // their parameters.
 func (o *options) check(limits *dynamicconfig.Snapshot) error {
 	errs := []error{limits.Check(o.known), limits.CheckParameters(o.checkParameters)}
-	for _, rule := range limits.Rules() {
+	for rule := range limits.Each() {
 		if m := rule.Migration; m != nil && o.registry.Canonical(m.From) == o.registry.Canonical(m.To) {
 			errs = append(errs, fmt.Errorf("rule %q: migrate: %s and %s are two names of one algorithm: name two algorithms", rule.Key, m.From, m.To))
 		}

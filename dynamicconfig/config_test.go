@@ -150,6 +150,25 @@ func TestSnapshotIsItsOwn(t *testing.T) {
 	}
 }
 
+func TestEachRuleIsTheOneThatMatchFinds(t *testing.T) {
+	s := mustSnapshot(t, Config{
+		Rules:     []Rule{{Key: "a", Limit: 1}, {Key: "b*", Limit: 2}, {Key: "c", Limit: 3}},
+		Overrides: []Override{{Key: "b*", Factor: 0.5, Until: three, Author: "a", Reason: "r"}},
+	}).At(three.Add(-1))
+	n := 0
+	for r := range s.Each() {
+		if found, _ := s.Match(r.Key); found != r {
+			t.Errorf("%q: Match finds %p, and Each gives %p", r.Key, found, r)
+		}
+		if n++; n == 2 {
+			break
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d rules were given", n)
+	}
+}
+
 func TestExactKeysWinAndThenTheFirstGlob(t *testing.T) {
 	s := mustParse(t, `limits:
   - {key: "*:b", limit: 1/s}

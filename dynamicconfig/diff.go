@@ -79,9 +79,8 @@ func Diff(old, new *Snapshot) []Change {
 	}
 	changes = append(changes, diffRules(old.content.Rules, new.content.Rules)...)
 	changes = append(changes, diffOverrides(old.content.Overrides, new.content.Overrides)...)
-	names := slices.Concat(old.Values().Names(), new.Values().Names())
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
+	names := slices.Values(slices.Concat(old.Values().Names(), new.Values().Names()))
+	for _, name := range slices.Compact(slices.Sorted(names)) {
 		before, had := old.Values().Lookup(name)
 		after, has := new.Values().Lookup(name)
 		if had != has || before != after {
@@ -143,25 +142,19 @@ func diffRules(old, new []Rule) (changes []Change) {
 }
 
 func diffOverrides(old, new []Override) (changes []Change) {
-	find := func(in []Override, o *Override) *Override {
-		for i := range in {
-			if in[i].Key == o.Key {
-				return &in[i]
-			}
-		}
-		return nil
+	find := func(in []Override, key string) int {
+		return slices.IndexFunc(in, func(o Override) bool { return o.Key == key })
 	}
 	for i := range new {
 		o := &new[i]
-		before := find(old, o)
-		if before == nil {
+		if before := find(old, o.Key); before < 0 {
 			changes = append(changes, Change{Kind: Added, Section: "overrides", Name: o.Key, Fields: diffFields(maps.All(map[string]any(nil)), o.Fields())})
-		} else if fields := diffFields(before.Fields(), o.Fields()); len(fields) > 0 {
+		} else if fields := diffFields(old[before].Fields(), o.Fields()); len(fields) > 0 {
 			changes = append(changes, Change{Kind: Changed, Section: "overrides", Name: o.Key, Fields: fields})
 		}
 	}
 	for i := range old {
-		if find(new, &old[i]) == nil {
+		if find(new, old[i].Key) < 0 {
 			changes = append(changes, Change{Kind: Removed, Section: "overrides", Name: old[i].Key})
 		}
 	}

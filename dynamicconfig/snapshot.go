@@ -3,7 +3,9 @@
 package dynamicconfig
 
 import (
+	"cmp"
 	"errors"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -77,15 +79,25 @@ func (s *Snapshot) Unmatched() Unmatched { return s.content.Unmatched }
 // matches, so that a caller can compare; nil unless Unmatched is UnmatchedRule.
 func (s *Snapshot) UnmatchedRule() *Rule { return s.content.UnmatchedRule }
 
-// Rules are the rules in the order of the configuration, defaults filled
-// in, without the unmatched one. The caller may keep and change the slice,
-// not what a Migration points to. Of At, they are as Overrides of whole rules make them.
+// Rules are copies of the rules that Each gives. Do not change what a Migration points to.
 func (s *Snapshot) Rules() []Rule {
-	rules := slices.Clone(s.content.Rules)
-	for i, r := range s.overlay.Rules {
-		rules[i] = *r
+	rules := make([]Rule, 0, len(s.content.Rules))
+	for r := range s.Each() {
+		rules = append(rules, *r)
 	}
 	return rules
+}
+
+// Each gives the rules in the order of the configuration, defaults filled in, without the
+// unmatched one. They must not be changed. Of At, they are as Overrides of whole rules make them.
+func (s *Snapshot) Each() iter.Seq[*Rule] {
+	return func(yield func(*Rule) bool) {
+		for i := range s.content.Rules {
+			if r := cmp.Or(s.overlay.Rules[i], &s.content.Rules[i]); !yield(r) {
+				return
+			}
+		}
+	}
 }
 
 // Match finds the rule of a key: the one with exactly this key, else the
@@ -102,16 +114,12 @@ func (s *Snapshot) Match(key string) (*Rule, bool) {
 		}
 	}
 	if i := s.content.Index.Find(key); i >= 0 {
-		if r := s.overlay.Rules[i]; r != nil {
-			return r, true
-		}
-		return &s.content.Rules[i], true
+		return cmp.Or(s.overlay.Rules[i], &s.content.Rules[i]), true
 	}
 	return s.content.UnmatchedRule, s.content.UnmatchedRule != nil
 }
 
-// Algorithms are the names of all algorithms that rules use, sorted, each
-// once.
+// Algorithms are the names of the algorithms that rules use, sorted, each once.
 func (s *Snapshot) Algorithms() []string {
 	var names []string
 	for _, u := range s.content.Uses {

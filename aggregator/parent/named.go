@@ -11,7 +11,7 @@ import (
 // Named returns the pattern of the first rule of limits whose keys share what the cluster above
 // leases; false if no rule's keys do.
 func Named(limits *dynamicconfig.Snapshot) (key string, ok bool) {
-	for _, rule := range limits.Rules() {
+	for rule := range limits.Each() {
 		if rule.Parent {
 			return rule.Key, true
 		}

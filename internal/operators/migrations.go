@@ -27,7 +27,7 @@ func (d *Desk) ownCompared(context.Context, []byte) (any, error) { return d.comp
 func (d *Desk) compared() []migrate.Compared {
 	limits, group := d.node.Limits().Current(), d.node.Group()
 	migrates := false
-	for _, rule := range limits.Rules() {
+	for rule := range limits.Each() {
 		migrates = migrates || rule.Migration != nil
 	}
 	if !migrates {

@@ -82,9 +82,10 @@ const maxRules = 10_000
 
 // RuleUse is the use of all rules.
 func (d *Desk) RuleUse() (all []RuleUse) {
-	rules := d.node.Limits().Current().Rules()
-	for i := range rules[:min(len(rules), maxRules)] {
-		rule := &rules[i]
+	for rule := range d.node.Limits().Current().Each() {
+		if len(all) == maxRules {
+			break
+		}
 		u := RuleUse{Rule: rule.Key, Limit: limitOf(rule), Used: math.NaN()}
 		if d.top != nil {
 			u.Used = d.top.Rule(rule.Key)

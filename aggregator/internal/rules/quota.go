@@ -33,9 +33,8 @@ func (s *Settings) newQuotas(before quotas) quotas {
 			}
 		}
 	}
-	rules := s.Snapshot.Rules()
-	for i := range rules {
-		open(&rules[i])
+	for rule := range s.Snapshot.Each() {
+		open(rule)
 	}
 	if rule := s.Snapshot.UnmatchedRule(); rule != nil {
 		open(rule)

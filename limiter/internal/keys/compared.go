@@ -30,15 +30,15 @@ func (c compared) add(rule *dynamicconfig.Rule, d stage.Divergence) {
 	}
 }
 
-// keep forgets all steps but those of rules.
-func (c compared) keep(rules []dynamicconfig.Rule) {
+// keep forgets all steps but those of the rules of s.
+func (c compared) keep(s *dynamicconfig.Snapshot) {
 	if len(c) == 0 {
 		return
 	}
 	now := make(map[step]bool)
-	for i := range rules {
-		if rules[i].Migration != nil {
-			now[stepOf(&rules[i])] = true
+	for rule := range s.Each() {
+		if rule.Migration != nil {
+			now[stepOf(rule)] = true
 		}
 	}
 	maps.DeleteFunc(c, func(s step, _ stage.Divergence) bool { return !now[s] })

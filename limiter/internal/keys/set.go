@@ -108,7 +108,7 @@ func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
 	}
 	clear(s.live[len(live):])
 	s.live = live
-	s.compared.keep(snapshot.Rules())
+	s.compared.keep(snapshot)
 }
 
 // SetHosts sets how many hosts there are; less than 1 counts as 1.

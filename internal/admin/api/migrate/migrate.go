@@ -104,10 +104,9 @@ func (a *Answers) migrations(w http.ResponseWriter, r *http.Request, who *caller
 	defer cancel()
 	compared, silent := a.Compare(ctx)
 	all := []Migration{}
-	rules := a.Limits.Current().Rules()
-	for i := range rules {
-		if rules[i].Migration != nil && who.MaySee(rules[i].Key) {
-			all = append(all, migration(&rules[i], compared, who.MaySee))
+	for rule := range a.Limits.Current().Each() {
+		if rule.Migration != nil && who.MaySee(rule.Key) {
+			all = append(all, migration(rule, compared, who.MaySee))
 		}
 	}
 	return reply.JSON(w, http.StatusOK, map[string]any{"migrations": all, "silent": silent})
@@ -209,7 +208,7 @@ func (a *Answers) step(w http.ResponseWriter, r *http.Request, who *callers.Call
 		if err != nil {
 			return "", reply.Refuse(http.StatusConflict, "%s cannot be used by this release", v.Name())
 		}
-		for _, rule := range s.Rules() {
+		for rule := range s.Each() {
 			if rule.Key == key && rule.Migration != nil {
 				return versions.Edited(edit.Set(v.Text, key, edit.Field{Name: "migrate", Value: fmt.Sprintf("{from: %s, to: %s, mode: %s}", rule.Migration.From, rule.Migration.To, mode)}))
 			}

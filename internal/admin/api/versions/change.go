@@ -204,7 +204,7 @@ func overrides(key string, in ...*dynamicconfig.Snapshot) string {
 		return key
 	}
 	for _, s := range in {
-		for _, rule := range s.Rules() {
+		for rule := range s.Each() {
 			if rule.Shared && one.Match(rule.Key) {
 				return rule.Key
 			}

@@ -288,9 +288,7 @@ func (a *Answers) rules(w http.ResponseWriter, r *http.Request, who *callers.Cal
 	}
 	like, after := r.URL.Query().Get("like"), r.URL.Query().Get("after")
 	all, begun := []map[string]any{}, after == ""
-	rules := a.Limits.Current().Rules()
-	for i := range rules {
-		rule := &rules[i]
+	for rule := range a.Limits.Current().Each() {
 		if !begun {
 			begun = rule.Key == after
 			continue

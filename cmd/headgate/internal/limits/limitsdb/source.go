@@ -68,10 +68,9 @@ func (r *Source) Read(cmd *cobra.Command, args []string) (s *dynamicconfig.Snaps
 
 // Missing is the error of a key that no rule has.
 func Missing(s *dynamicconfig.Snapshot, key string) error {
-	rules := s.Rules()
-	keys := make([]string, len(rules))
-	for i := range rules {
-		keys[i] = rules[i].Key
+	var keys []string
+	for rule := range s.Each() {
+		keys = append(keys, rule.Key)
 	}
 	text := fmt.Sprintf("no rule has the key %q", key)
 	if near := spelling.Nearest(key, keys); near != "" {
@@ -97,9 +96,9 @@ func (r *Source) CompleteKeys(cmd *cobra.Command, args []string, typed string) (
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	var keys []string
-	for _, rule := range s.Rules() {
+	for rule := range s.Each() {
 		if strings.HasPrefix(rule.Key, typed) && len(keys) < maxCompletions {
-			keys = append(keys, cobra.CompletionWithDesc(rule.Key, limitsfile.LimitOf(&rule)))
+			keys = append(keys, cobra.CompletionWithDesc(rule.Key, limitsfile.LimitOf(rule)))
 		}
 	}
 	return keys, cobra.ShellCompDirectiveNoFileComp

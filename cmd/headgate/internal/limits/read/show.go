@@ -129,7 +129,7 @@ func answerFor(s *dynamicconfig.Snapshot, key string) keyAnswer {
 // wholeFile is s for programs, in the shape of a file.
 func wholeFile(s *dynamicconfig.Snapshot) map[string]any {
 	limits := []map[string]any{}
-	for _, r := range s.Rules() {
+	for r := range s.Each() {
 		limits = append(limits, maps.Collect(r.Fields()))
 	}
 	v := map[string]any{
