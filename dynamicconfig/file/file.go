@@ -97,7 +97,7 @@ func (s *Source) Load(ctx context.Context) (snapshot *dynamicconfig.Snapshot, er
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if !l.look() {
+		if !l.look() || l.reported.seen {
 			break
 		}
 		select {

@@ -419,6 +419,22 @@ func TestLoadSaysThatTheFileIsBeingWritten(t *testing.T) {
 	})
 }
 
+// No notification comes for folders that are not there yet, as while a disk is mounted.
+func TestWhatCannotBeReadIsTriedAgainSoon(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "disk", "of", "config", "limits.yaml")
+	must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	write(t, path, text(1))
+	w := watchingAt(t, path)
+	must(t, os.RemoveAll(filepath.Join(dir, "disk")))
+	w.expectError("missing")
+	later := filepath.Join(dir, "later", "of", "config")
+	must(t, os.MkdirAll(later, 0o755))
+	write(t, filepath.Join(later, "limits.yaml"), text(2))
+	must(t, os.Rename(filepath.Join(dir, "later"), filepath.Join(dir, "disk")))
+	w.expect(2)
+}
+
 func TestThePollIsEnough(t *testing.T) {
 	w := watching(t, WithPoll(5*time.Millisecond), func(s *Source) { s.options.Deaf = true })
 	for i := 2; i < 5; i++ {

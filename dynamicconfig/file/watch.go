@@ -31,7 +31,8 @@ type looking struct {
 
 // look reads the file and reports what is new. It returns true to be called again soon.
 // What is broken or gone is read a second time before it is reported: it may be half-way
-// to something better. What is being written is not read.
+// to something better. What is being written is not read. What cannot be read is tried
+// again, also after it was reported: no notification says that a disk or a folder is back.
 func (l *looking) look() (again bool) {
 	snapshot, now, err := l.source.read()
 	switch {
@@ -39,7 +40,7 @@ func (l *looking) look() (again bool) {
 		return true
 	case now == l.reported:
 		l.suspect = state{}
-		return false
+		return now.err != ""
 	case err != nil && now != l.suspect:
 		l.suspect = now
 		return true
@@ -47,5 +48,5 @@ func (l *looking) look() (again bool) {
 	l.suspect = state{}
 	l.reported = now
 	l.update(snapshot, err)
-	return false
+	return now.err != ""
 }

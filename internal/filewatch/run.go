@@ -23,6 +23,9 @@ const (
 // look.
 const maxSettles = 20
 
+// maxRetry is how long Files waits at most before it calls a look again that asked for it.
+const maxRetry = time.Second
+
 // Options change how Files watches.
 type Options struct {
 	// Poll is how often look is called without a notification; default DefaultPoll.
@@ -40,8 +43,9 @@ type Options struct {
 }
 
 // Files calls look soon after it begins, after each change of what is read at paths, or, of a
-// path that is a directory, of what is read in it, and every Poll, until ctx ends. When look returns true, it is called again after Settle: a
-// file that is broken now may be half-way to something better. One goroutine calls look.
+// path that is a directory, of what is read in it, and every Poll, until ctx ends. When look returns true, it is called again after Settle, and
+// as long as it returns true after twice as long each time, up to a second: a file that is
+// broken now may be half-way to something better. One goroutine calls look.
 // When the system gives no notifications (its watches may be used up), Files only polls.
 func Files(ctx context.Context, paths []string, o Options, look func() (again bool)) {
 	w := newWatch(paths, o)
@@ -64,7 +68,6 @@ func Files(ctx context.Context, paths []string, o Options, look func() (again bo
 	poll := time.NewTicker(w.o.Poll)
 	defer poll.Stop()
 	for {
-		again := false
 		select {
 		case <-ctx.Done():
 			return
@@ -72,22 +75,19 @@ func Files(ctx context.Context, paths []string, o Options, look func() (again bo
 			if !ok {
 				events = nil
 			}
-			again = ok && w.concerns(e)
+			if ok && w.concerns(e) {
+				w.stir()
+			}
 		case _, ok := <-lost: // events were dropped, or a watch failed
 			if !ok {
 				lost = nil
 			}
-			again = true
+			w.stir()
 		case <-poll.C:
-			w.follow()
-			again = look()
+			w.look(look)
 		case <-w.settle.C:
 			w.until = time.Time{}
-			w.follow()
-			again = look()
-		}
-		if again {
-			w.stir()
+			w.look(look)
 		}
 	}
 }
@@ -100,6 +100,7 @@ type watch struct {
 
 	settle *time.Timer     // fires when the files have been quiet
 	until  time.Time       // by then look is called in any case; zero when at rest
+	retry  time.Duration   // how long the next look waits if the last one asks for it
 	names  map[string]bool // whose changes matter now
 	dirs   []string        // watched now, sorted
 	deafTo string          // the directory whose watch was last warned about
@@ -115,7 +116,7 @@ func newWatch(paths []string, o Options) *watch {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	w := &watch{o: o}
+	w := &watch{o: o, retry: o.Settle}
 	for _, path := range paths {
 		if abs, err := filepath.Abs(path); err == nil {
 			path = abs
@@ -125,8 +126,20 @@ func newWatch(paths []string, o Options) *watch {
 	return w
 }
 
+// look calls look, and has it called again later if it asks for that.
+func (w *watch) look(look func() (again bool)) {
+	w.follow()
+	if !look() {
+		w.retry = w.o.Settle
+		return
+	}
+	w.settle.Reset(w.retry)
+	w.retry = max(min(2*w.retry, maxRetry), w.o.Settle)
+}
+
 // stir puts off the next look until the files have been quiet for a while.
 func (w *watch) stir() {
+	w.retry = w.o.Settle
 	now := time.Now()
 	if w.until.IsZero() {
 		w.until = now.Add(maxSettles * w.o.Settle)
