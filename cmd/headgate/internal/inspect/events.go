@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/internal/admin/api/events"
+	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/printable"
 )
 
@@ -54,6 +55,8 @@ In JSON, each event is a line; in YAML, a document.`,
 					}
 					return err
 				}
+				ctx, cancel := command.WhileRead(ctx, cmd.OutOrStdout())
+				defer cancel()
 				return followEvents(ctx, c, show)
 			})
 		},
@@ -87,7 +90,7 @@ func followEvents(ctx context.Context, c *adminclient.Client, show func(events.E
 		}
 	}
 	if ctx.Err() != nil {
-		return nil // interrupted
+		return nil // interrupted, or not read any more
 	}
 	return fmt.Errorf("the decider does not answer any more: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
 }

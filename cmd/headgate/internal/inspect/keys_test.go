@@ -3,11 +3,15 @@
 package inspect
 
 import (
+	"bufio"
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,5 +55,35 @@ func TestAListOfKeysSaysThatThereAreMore(t *testing.T) {
 	}
 	if out, _, err := execute(t, append(at, "-n", "0")...); err == nil || err.Error() != "keys: --number 0: list 1 key or more" || out != "" {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// Events that nobody reads any more, as after `head -1`, end although no other event comes.
+func TestEventsEndWithTheirReader(t *testing.T) {
+	t.Parallel()
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, "data: {\"kind\": \"member\", \"text\": \"one\"}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	defer daemon.Close()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer write.Close()
+	root := command.Root(&cobra.Command{Use: "headgate"}, Commands()...)
+	root.SetOut(write)
+	root.SetArgs([]string{"events", "--admin", strings.TrimPrefix(daemon.URL, "http://")})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- root.ExecuteContext(ctx) }()
+	if line, err := bufio.NewReader(read).ReadString('\n'); err != nil || !strings.Contains(line, "one") {
+		t.Errorf("%q, %v", line, err)
+	}
+	read.Close()
+	if err := <-ended; err != nil || ctx.Err() != nil {
+		t.Errorf("%v, %v", err, ctx.Err())
 	}
 }
