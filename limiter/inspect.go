@@ -94,7 +94,7 @@ type Count struct {
 	// Rule is the rule that matched. Callers do not change it.
 	Rule *dynamicconfig.Rule
 	// Allowed and Rejected are in tokens, since the key came to life; of a migration, by the
-	// limiter that answers.
+	// limiter that answers. Allowed has what an override let through.
 	Allowed, Rejected int64
 	// Costly is how much of Rejected is of events that cost more than any may: no host can have
 	// what they would take.
@@ -123,7 +123,7 @@ func (g *Group) Counts(f func(c Count)) {
 		c := Count{Key: name, Rule: common.Terms().Rule, Granted: common.Granted(), part: p, now: now}
 		c.Allowed, c.Rejected = countedBy(now, p)
 		if r := share.RateOf(p); r != nil {
-			c.Costly = r.TooCostly()
+			_, c.Costly = r.Beside()
 		}
 		_, c.Fallback = p.InFallback()
 		if c.Granted {
@@ -213,7 +213,7 @@ func countedBy(now stage.Instant, p share.Part) (allowed, rejected int64) {
 	if r := share.RateOf(p); r != nil {
 		inherited := r.Inherited() // from the last time that the key was in use
 		usage.Allowed, usage.Rejected = usage.Allowed-inherited.Allowed, usage.Rejected-inherited.Rejected
-		rejected = r.TooCostly()
+		allowed, rejected = r.Beside()
 	}
-	return usage.Allowed + elsewhere, rejected + usage.Rejected - elsewhere
+	return allowed + usage.Allowed + elsewhere, rejected + usage.Rejected - elsewhere
 }

@@ -74,6 +74,11 @@ func TestABypassLetsEverythingThroughAndTakesNothing(t *testing.T) {
 	if got := counter(scope, "limiter.allowed+rule=a:*"); got != 6 {
 		t.Errorf("%d tokens count as allowed", got)
 	}
+	g.Counts(func(c Count) {
+		if c.Key == "a:1" && (c.Allowed != 6+100+1000+5+1000 || c.Rejected != 0) {
+			t.Errorf("the key has %d tokens allowed, %d rejected", c.Allowed, c.Rejected)
+		}
+	})
 	// After the end, the bucket is what it was.
 	g.Manual().Configure(101*second, s.At(noon.Add(time.Hour)))
 	if got := take(g.For("a:1"), 101*second, 20); got != 5 {

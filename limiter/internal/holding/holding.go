@@ -99,12 +99,12 @@ func (h *Holding) Chargeable(n int64) int64 {
 	return h.pair[max(h.plan.Answers, 0)].Chargeable(n)
 }
 
-// RejectCostly counts n tokens of an event that costs more than any may as rejected by the
-// part that answers, if it is a Rate.
-func (h *Holding) RejectCostly(n int64) {
+// CountBeside counts n tokens of an event that the part which answers has not counted, if it is a
+// Rate: an override let it through, or it costs more than any may.
+func (h *Holding) CountBeside(n int64, bypassed bool) {
 	if h.pair[0] != nil {
 		if r := h.pair[max(h.plan.Answers, 0)].Rate; r != nil {
-			r.RejectCostly(n)
+			r.CountBeside(n, bypassed)
 		}
 	}
 }

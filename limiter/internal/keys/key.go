@@ -124,9 +124,10 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, aske
 		rule.usage.Refused(v.Reason, n, asked)
 	}
 	if !asked { // it costs too much, or there is no stage
-		if st.touch(); n > 0 {
-			st.RejectCostly(n)
-		}
+		st.touch()
+	}
+	if bypassed := v.Reason == stage.Bypassed; n > 0 && (bypassed || !asked) {
+		st.CountBeside(n, bypassed)
 	}
 	if v.Wait > 0 && v.OK() {
 		rule.usage.Waits(n)

@@ -26,7 +26,8 @@ type extra struct {
 	precharge  *Precharge      // at the remote bucket that is asked; nil: none
 	uncharged  int64           // see Uncharged
 	inherited  bucket.Usage    // what the bucket counts for another Part: see levels.Inherit
-	costly     *atomic.Int64   // see TooCostly; nil: none
+	costly     *atomic.Int64   // see Beside; nil: none
+	bypassed   *atomic.Int64   // see Beside; nil: none
 	awaited    *atomic.Int64   // see Awaited; nil: none
 	left, full bool            // see Leave
 	returned   int64           // see TakeReturned
@@ -111,18 +112,27 @@ func (x *extras) Awaited(tokens float64) int64 {
 	return still
 }
 
-// RejectCostly counts n tokens of an event that costs more than any may.
-func (x *extras) RejectCostly(n int64) {
-	counter(x, func(e *extra) **atomic.Int64 { return &e.costly }).Add(min(n, bucket.MaxCost))
+// CountBeside counts n tokens of an event that no bucket has counted: an override let it through,
+// or it costs more than any may.
+func (x *extras) CountBeside(n int64, bypassed bool) {
+	counter(x, func(e *extra) **atomic.Int64 {
+		if bypassed {
+			return &e.bypassed
+		}
+		return &e.costly
+	}).Add(min(n, bucket.MaxCost))
 }
 
-// TooCostly is how many tokens RejectCostly has counted. They are no demand, so Count leaves
-// them out.
-func (x *extras) TooCostly() int64 {
-	if n := x.extra().costly; n != nil {
-		return n.Load()
+// Beside is how many tokens CountBeside has counted. They are no demand, so Count leaves them out.
+func (x *extras) Beside() (bypassed, costly int64) {
+	e := x.extra()
+	if e.bypassed != nil {
+		bypassed = e.bypassed.Load()
 	}
-	return 0
+	if e.costly != nil {
+		costly = e.costly.Load()
+	}
+	return bypassed, costly
 }
 
 // Leave says that the key has left the Rate, whose levels may have been full. The part that the key has now gets what
