@@ -251,6 +251,19 @@ func (c Config) maxConnections() int {
 	return c.MaxConnections
 }
 
+// withinFiles is maxConnections, or less if this process may have no more than files open: a
+// quarter of them stays for other deciders, operators and limits.
+func (c Config) withinFiles(files uint64) int {
+	doors := uint64(1)
+	for _, address := range []string{c.HTTP, c.Unix} {
+		if address != "" {
+			doors++
+		}
+	}
+	most := uint64(c.maxConnections())                   //nolint:gosec // more than 0
+	return int(min(most, max((files-files/4)/doors, 1))) //nolint:gosec // at most maxConnections
+}
+
 func (c Config) drain() time.Duration {
 	if c.Drain == 0 {
 		return DefaultDrain

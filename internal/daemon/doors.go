@@ -37,6 +37,12 @@ func (d *Daemon) open(ctx context.Context) (err error) {
 	if err := d.openMetrics(ctx); err != nil {
 		return err
 	}
+	files := openFiles()
+	if most := c.withinFiles(files); most < c.maxConnections() {
+		d.log.Warn("fewer connections are taken than --max-connections says: allow this process more open files, as with LimitNOFILE of systemd or ulimit -n",
+			"open_files", files, "max_connections", c.maxConnections(), "taken", most)
+		d.config.MaxConnections = most
+	}
 	l, err := listen(ctx, "programs at the edge", "edge", d.config.Edge)
 	if err != nil {
 		return err
