@@ -25,8 +25,8 @@ type cluster struct {
 	names sync.Map // address → name of a host, for logs of any goroutine
 }
 
-// stopTimeout is how long a host may take to end.
-const stopTimeout = 5 * time.Second
+// stopTimeout is how long a host may take to end, on a machine that other programs keep busy.
+const stopTimeout = 30 * time.Second
 
 // newCluster starts all hosts. After an error, none runs.
 func newCluster(ctx context.Context, config Config) (*cluster, error) {

@@ -51,7 +51,7 @@ func startLoad(ctx context.Context, config Config, targets []target) *load {
 	l := &load{
 		perSecond: float64(config.Offered),
 		client: &http.Client{
-			Timeout: 2 * time.Second,
+			Timeout: 10 * time.Second,
 			Transport: &http.Transport{
 				MaxIdleConnsPerHost: workers,
 				DisableCompression:  true,
