@@ -80,6 +80,9 @@ func New(config clientv3.Config, options ...Option) (*Store, error) {
 		Backoff:           backoff.Config{BaseDelay: s.poll / 10, Multiplier: 1.6, Jitter: 0.2, MaxDelay: s.poll},
 		MinConnectTimeout: s.timeout,
 	})
+	if s.config.DialTimeout == 0 { // bounds a login, which has no other bound
+		s.config.DialTimeout = s.timeout
+	}
 	s.config.DialOptions = append([]grpc.DialOption{delays}, config.DialOptions...)
 	s.Source = history.NewSource(s, s.poll)
 	return s, nil
@@ -107,8 +110,11 @@ func (s *Store) open() (*clientv3.Client, error) {
 	}
 	if s.client == nil {
 		c, err := clientv3.New(s.config)
-		if err != nil {
-			return nil, fmt.Errorf("etcd: %w", err)
+		switch {
+		case errors.Is(err, context.DeadlineExceeded): // it logs in here
+			return nil, s.silent("log in", err)
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", s.at(), err)
 		}
 		s.client = c
 	}
@@ -152,6 +158,11 @@ func decode(data []byte) (history.Version, error) {
 // at is which etcd this is, for errors.
 func (s *Store) at() string { return "etcd at " + strings.Join(s.config.Endpoints, ", ") }
 
+// silent is the error of an etcd that does not answer.
+func (s *Store) silent(what string, err error) error {
+	return fmt.Errorf("%s: %s: no answer within %v: check that it runs, that its members have a leader, and that this host can reach it: %w", s.at(), what, s.timeout, err)
+}
+
 // do makes one call of etcd.
 func (s *Store) do(ctx context.Context, what string, ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	return s.commit(ctx, what, nil, ops...)
@@ -170,7 +181,7 @@ func (s *Store) commit(ctx context.Context, what string, compare []clientv3.Cmp,
 	case err == nil:
 		return response, nil
 	case within.Err() != nil && ctx.Err() == nil:
-		return nil, fmt.Errorf("%s: %s: no answer within %v: check that it runs, that its members have a leader, and that this host can reach it: %w", s.at(), what, s.timeout, err)
+		return nil, s.silent(what, err)
 	default:
 		return nil, fmt.Errorf("%s: %s: %w", s.at(), what, err)
 	}

@@ -161,6 +161,25 @@ func TestAnEtcdThatComesBackIsFoundSoon(t *testing.T) {
 	}
 }
 
+// An etcd that accepts connections and is silent is named, also where a user logs in first.
+func TestALoginDoesNotWaitForASilentEtcd(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	t.Setenv("ETCDCTL_USER", "ada:secret")
+	s, err := Open("etcd://"+l.Addr().String(), WithTimeout(50*time.Millisecond))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	_, err = s.Newest(t.Context())
+	if want := "etcd at http://" + l.Addr().String() + ": log in: no answer within 50ms: check that it runs"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
 func TestURLs(t *testing.T) {
 	for url, want := range map[string]string{
 		"etcd://":                    "is not host:port",
