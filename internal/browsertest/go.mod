@@ -8,6 +8,9 @@ require (
 	github.com/headgate/headgate v0.0.0
 )
 
-require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+require (
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+	go.uber.org/goleak v1.3.0 // indirect
+)
 
 replace github.com/headgate/headgate => ../..
