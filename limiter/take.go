@@ -231,7 +231,7 @@ func asked(k *keys.Key, n int64) string {
 	if k.Name() == "" {
 		return strconv.FormatInt(n, 10)
 	}
-	return fmt.Sprintf("%d of %q", n, k.Name())
+	return fmt.Sprintf("%d of %q", n, k.Shown())
 }
 
 // errorOf is the error that stands for a reason.

@@ -9,6 +9,7 @@ import (
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/internal/tracing"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc"
 )
 
 // Key is one key of a Set, or a stage without a Set. It stays valid for ever:
@@ -28,6 +29,19 @@ func (k *Key) Serve(s stage.Stage) {
 
 // Name is the full key; empty without a Set.
 func (k *Key) Name() string { return k.name }
+
+// Shown is the full key as logs may have it: see dynamicconfig.Rule. Of a key that is too
+// long to be valid, it is the beginning.
+func (k *Key) Shown() string {
+	name, rest := k.name, ""
+	if len(name) > rpc.MaxKeyLength {
+		name, rest = name[:rpc.MaxKeyLength], "…"
+	}
+	if k.set != nil {
+		name = k.set.settings.Load().rules.snapshot.Shown(name)
+	}
+	return name + rest
+}
 
 // Plain is the bucket that alone decides: the rule has no terms, there is no
 // shadow, and no listener or trace. nil if there is more to do.
