@@ -123,6 +123,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 	if err := n.assemble(n.limits.Current()); err != nil {
 		return nil, err
 	}
+	n.limits.Subscribe(n.configure) // the service may set limits before Start, too
 	return n, nil
 }
 

@@ -100,12 +100,8 @@ func (n *Node) Start(ctx context.Context) error {
 	if n.loops.stop == nil {
 		return errStopped
 	}
-	unsubscribe := n.limits.Subscribe(n.configure)
 	n.above.check(n.limits.Current(), n.log)
-	n.loops.Go(func() {
-		defer unsubscribe()
-		n.limits.Run(running, n.source, n.log)
-	})
+	n.loops.Go(func() { n.limits.Run(running, n.source, n.log) })
 	n.loops.Go(func() { newLimitsMeter(n.scope, n.limits).run(running) })
 	n.loops.Go(func() { n.owners.Run(running, n.group.Interval) })
 	if n.parent != nil {
@@ -262,6 +258,9 @@ func (n *Node) Stop(ctx context.Context) error {
 	}
 	if n.loops.WaitGroup == nil {
 		n.loops.WaitGroup = new(sync.WaitGroup) // no Start comes after a Stop
+		if l := n.own.Listener; l != nil {
+			_ = l.Close()
+		}
 	}
 	err, listened := n.stopLocked(ctx), n.loops.listened
 	n.mu.unlock()
