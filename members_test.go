@@ -92,6 +92,29 @@ func TestAListWithAMemberThatNobodyCanCallChangesNothing(t *testing.T) {
 	eventually(t, "the next list is used", func() bool { return n.Ring().Has(other.Address) })
 }
 
+// A source of hosts that fails may return none. With an empty ring, each host would let the whole limit through.
+func TestAListThatBecomesEmptyChangesNothing(t *testing.T) {
+	own := ringpop.Host{Address: "127.0.0.1:7933"}
+	members := make(lists, 1)
+	members <- []ringpop.Host{own, {Address: "10.0.0.8:7933"}}
+	logged := make(logLines, 10)
+	n, err := startAlone(t, members, slog.NewTextHandler(logged, &slog.HandlerOptions{Level: slog.LevelError}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	members <- nil
+	members <- []ringpop.Host{own, {Address: "10.0.0.9:7933"}}
+	eventually(t, "the next list is used", func() bool { return n.Ring().Has("10.0.0.9:7933") })
+	select {
+	case line := <-logged:
+		if !strings.Contains(line, "no host is listed") {
+			t.Errorf("logged %q", line)
+		}
+	default:
+		t.Error("the empty list was not refused")
+	}
+}
+
 // logLines has each line that a logger writes.
 type logLines chan string
 

@@ -183,7 +183,8 @@ func (n *Node) joinLocked(ctx, running context.Context) error {
 }
 
 // counted is the members of a Node, which first counts those that are missing. It refuses
-// lists with an address that hosts cannot call, or that stands twice.
+// lists with an address that hosts cannot call, or that stands twice, and empty ones after the
+// first that has hosts.
 type counted struct {
 	*Node
 	refuse func(error)
@@ -198,6 +199,10 @@ func (c counted) Watch(ctx context.Context, update func(hosts []ringpop.Host)) e
 			return
 		}
 		if split == nil {
+			if len(hosts) == 0 && c.ring.Ring().Len() > 0 { // else each host would take itself for the only one
+				c.refuse(errors.New("headgate: no host is listed: list all hosts, this one too"))
+				return
+			}
 			update(hosts)
 			return
 		}
