@@ -33,7 +33,7 @@ var defects = []struct {
 	},
 	{
 		"a limiter counts what it admits for the owner twice", "limiter/inspect.go",
-		"\treturn usage.Allowed + elsewhere, ", "\treturn usage.Allowed + 2*elsewhere, ", "counts:",
+		"\treturn allowed + usage.Allowed + elsewhere, ", "\treturn allowed + usage.Allowed + 2*elsewhere, ", "counts:",
 	},
 }
 
