@@ -177,6 +177,10 @@ func (m *Members) follow(ctx context.Context, board *roster.Board) error {
 	pinged := make(map[ringpop.Host]context.CancelFunc)
 	var running sync.WaitGroup
 	err := m.listed.Watch(ctx, func(hosts []ringpop.Host) {
+		if len(hosts) == 0 && len(pinged) > 0 { // else each host would take itself for the only one
+			m.config.Logger.Error("no host is listed any more, so the list before counts: list all hosts, this one too")
+			return
+		}
 		listed := make(map[ringpop.Host]bool)
 		var addresses []string
 		for _, h := range hosts {

@@ -275,6 +275,27 @@ func TestTheListMayChange(t *testing.T) {
 	})
 }
 
+// What finds hosts may find none for a moment.
+func TestAListThatBecomesEmptyChangesNothing(t *testing.T) {
+	run(t, hosts("a", "b"), func(t *testing.T, w *watched) {
+		w.see(t, "both are listed", "a b")
+		if err := w.listed.Set(nil); err != nil {
+			t.Error(err)
+		}
+		w.see(t, "none is listed", "a b")
+		if !strings.Contains(w.log.String(), "no host is listed any more") {
+			t.Errorf("logged %q", w.log.String())
+		}
+		w.network.set("refuses", "b")
+		time.Sleep(2 * time.Second)
+		w.see(t, "one is down", "a")
+		if err := w.listed.Set(hosts("a", "c")); err != nil {
+			t.Error(err)
+		}
+		w.see(t, "the next list", "a c")
+	})
+}
+
 type broken struct{}
 
 func (broken) Watch(context.Context, func([]ringpop.Host)) error { return errors.New("no list") }
