@@ -11,8 +11,8 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/memory"
 )
 
-// What the limits become between New and Start is in force, also if the source reports the same
-// limits later.
+// Limits that the service sets between New and Start are in force, also if the source reports the
+// same limits later.
 func TestLimitsThatAreSetBeforeStartAreInForce(t *testing.T) {
 	t.Parallel()
 	l := listen(t)

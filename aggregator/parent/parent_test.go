@@ -59,7 +59,7 @@ type drawers struct {
 func (d *drawers) Demand(yield func(account.Band) bool) { d.hosts.Demand(yield) }
 func (d *drawers) Reached() algorithm.Reach             { return d.reach }
 
-// free is a lock that nobody else has.
+// free is the lock of a key that no other goroutine uses.
 type free struct{}
 
 func (free) Lock(now time.Duration) time.Duration { return now }

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// WhileRead returns a context that ends with ctx. Here nobody knows whether w is read.
+// WhileRead returns a context that ends with ctx. On this system it cannot tell whether w is read.
 func WhileRead(ctx context.Context, _ io.Writer) (context.Context, context.CancelFunc) {
 	return context.WithCancel(ctx)
 }

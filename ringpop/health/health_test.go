@@ -275,7 +275,7 @@ func TestTheListMayChange(t *testing.T) {
 	})
 }
 
-// What finds hosts may find none for a moment.
+// A service discovery that fails may list no host for a moment.
 func TestAListThatBecomesEmptyChangesNothing(t *testing.T) {
 	run(t, hosts("a", "b"), func(t *testing.T, w *watched) {
 		w.see(t, "both are listed", "a b")

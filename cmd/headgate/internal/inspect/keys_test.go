@@ -58,7 +58,7 @@ func TestAListOfKeysSaysThatThereAreMore(t *testing.T) {
 	}
 }
 
-// Events that nobody reads any more, as after `head -1`, end although no other event comes.
+// The command ends when its reader has ended, as in `headgate events | head -1`, although no other event comes.
 func TestEventsEndWithTheirReader(t *testing.T) {
 	t.Parallel()
 	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

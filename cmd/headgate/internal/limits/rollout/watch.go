@@ -71,7 +71,7 @@ func (w *Watch) Check(d *adminclient.Decider, staged bool) error {
 // Run watches version stored, which took the place of before. The error says that it was
 // taken back.
 func (w *Watch) Run(ctx context.Context, out io.Writer, s adminclient.Store, before, stored history.Version) error {
-	if w.above != "" { // the change may do harm, though nobody reads what is said, or the terminal is closed
+	if w.above != "" { // it guards the change also when its reader has ended, or its terminal is closed
 		signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	}
 	fmt.Fprintf(out, "watching for %v what is rejected; to stop watching ends nothing else\n", w.length)
