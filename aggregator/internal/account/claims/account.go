@@ -61,6 +61,7 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	if a.rule.InFlight && r.Slots >= 0 { // the host may not know yet that the limit is higher
 		claim.Has = max(r.Slots, math.Floor(claim.Has+wholly))
 	}
+	a.learn(now, claim, min(a.rule.Learning, a.settings.Interval)) // by then all that report have
 	switch {
 	case (r.Elsewhere || r.Waits) && r.Has > 0: // it is not answered, and goes on with what it has
 		claim.Keep = true
@@ -72,7 +73,6 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	if i := a.rows.Find(host); claim.Keep && i != rowset.None {
 		a.become(a.rows.At(i), claim.Has)
 	}
-	a.learn(now, claim, min(a.rule.Learning, a.settings.Interval)) // by then all that report have
 	lease := a.claim(now, account.Terms{Lease: r.Lease, Waits: r.Waits}, limit.Rate, host, claim, true)
 	switch {
 	case r.Elsewhere, a.late, lease.Learning && r.Has == 0: // it goes on with its fallback

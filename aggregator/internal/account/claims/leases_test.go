@@ -62,8 +62,7 @@ func TestAHostThatAlwaysKeepsShutsNobodyOut(t *testing.T) {
 			t.Errorf("at %v: %v kept, and %v for the other host", at, kept, asked)
 		}
 	}
-	claims(2*time.Minute, 100) // it is the first that gives something back
-	if kept, asked := claims(2*time.Minute+time.Second, 100); kept != 50 || asked != 50 {
+	if kept, asked := claims(2*time.Minute, 100); kept != 50 || asked != 50 { // it is the first that gives something back
 		t.Errorf("after two leases: %v kept, and %v for the other host; want 50 and 50", kept, asked)
 	}
 	for at := 3 * time.Minute; at < 8*time.Minute; at += 20 * time.Second {
@@ -508,6 +507,42 @@ func TestAWeigherThatFailsExtendsNoLease(t *testing.T) {
 		got := l.Claim(now, minute, capacity, 1, claim)
 		if holds := now < time.Minute; !got.Invalid || holds && (got.Amount != 40 || got.Until != time.Minute) || !holds && got.Amount != 0 {
 			t.Errorf("at %v it holds %+v; it was granted 40 until 1m0s", now, got)
+		}
+	}
+	// A new host holds nothing, and what it wants counts for as long as what others want.
+	if got := l.Claim(0, minute, capacity, 2, claim); !got.Invalid || got.Amount != 0 || got.Until != time.Minute {
+		t.Errorf("a new host holds %+v", got)
+	}
+}
+
+// Hosts that each want an even part of the capacity want, rounded, a little more or less than it. Each gets what it
+// wants and is not short, and all is leased.
+func TestEvenPartsFitButForRounding(t *testing.T) {
+	for _, way := range []way{fair, proportional} {
+		for hosts := uint32(1); hosts <= 100; hosts++ {
+			l, c := way.NewLeases(), Capacity{Amount: 1000}
+			even := c.Amount / float64(hosts)
+			for host := range hosts {
+				if got := l.Claim(0, minute, c, host, Claim{Bands: wants(even)}); !close(got.Amount, even) || got.Short {
+					t.Errorf("%v: host %d of %d wants %v, and gets %+v", way, host, hosts, even, got)
+				}
+			}
+			if !l.allOut(c) {
+				t.Errorf("%v: %v is leased to %d hosts", way, l.Leased(), hosts)
+			}
+		}
+	}
+}
+
+// An owner that learns leaves what a host wants as it was, if the host only keeps what it has.
+func TestToKeepChangesNoDemand(t *testing.T) {
+	l := fair.NewLeases()
+	learning := Terms{Lease: time.Minute, LearnUntil: time.Minute}
+	l.Claim(0, learning, Capacity{Amount: 100}, 1, Claim{Has: 20, Bands: wants(50)})
+	l.Claim(time.Second, learning, Capacity{Amount: 100}, 1, Claim{Has: 20, Keep: true})
+	for b := range l.Demand {
+		if b.Wants != 50 {
+			t.Errorf("the host wants %v, not the 50 that it said", b.Wants)
 		}
 	}
 }

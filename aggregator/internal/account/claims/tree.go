@@ -2,6 +2,8 @@
 
 package claims
 
+import "math"
+
 // forest holds what hosts want, a tree for each band. A tree is ordered by
 // wants per client, and each node knows the sums of what is below it: so one
 // walk from the root finds where a level of water stands, and what is below
@@ -111,7 +113,8 @@ func (s *sums) add(n, side *node) {
 }
 
 // level is how much each client may have for all to have capacity: the sum of
-// min(wants, level·clients) is capacity. All want more than that.
+// min(wants, level·clients) is capacity. All want more than that, maybe by no more than
+// rounding: then there may be no level, and each may have what it wants.
 func (t tree) level(capacity float64) float64 {
 	below, clients := 0.0, 0.0 // clients above
 	for i := t.root; i != none; {
@@ -125,7 +128,10 @@ func (t tree) level(capacity float64) float64 {
 			i = n.left
 		}
 	}
-	return max(capacity-below, 0) / max(clients, 1)
+	if clients == 0 {
+		return math.Inf(1)
+	}
+	return max(capacity-below, 0) / clients
 }
 
 // insert puts node n into the tree and returns its new root.
