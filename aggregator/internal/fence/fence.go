@@ -5,6 +5,7 @@
 package fence
 
 import (
+	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -28,8 +29,14 @@ type Fence struct {
 // epoch is one ring, from when it came until the next one did.
 type epoch struct {
 	member func(host string) bool
-	ended  time.Duration // 0 for the latest
+	ended  time.Duration // latest if it has not
 }
+
+// latest is the end of the ring that is in force.
+const latest = math.MaxInt64
+
+// counts reports whether the members of e may hand keys over at now.
+func (e epoch) counts(now time.Duration) bool { return now-e.ended <= formerFor }
 
 // Move puts a ring with these members in force at now. A nil member changes nothing. Only
 // one call may run at a time.
@@ -37,12 +44,12 @@ func (f *Fence) Move(now time.Duration, member func(host string) bool) {
 	if member == nil {
 		return
 	}
-	rings := []epoch{{member: member}}
+	rings := []epoch{{member, latest}}
 	for i, e := range f.known() {
 		if i == 0 {
 			e.ended = now
 		}
-		if now-e.ended <= formerFor {
+		if e.counts(now) {
 			rings = append(rings, e)
 		}
 	}
@@ -64,8 +71,8 @@ func (f *Fence) known() []epoch {
 // Admits reports whether host may hand keys over at now.
 func (f *Fence) Admits(now time.Duration, host string) bool {
 	rings := f.known()
-	for i, e := range rings {
-		if (i == 0 || now-e.ended <= formerFor) && e.member(host) {
+	for _, e := range rings {
+		if e.counts(now) && e.member(host) {
 			return true
 		}
 	}

@@ -14,17 +14,13 @@ import (
 // little. A host that keeps gets no more than it had.
 func (l *Leases) decide(now time.Duration, c Capacity, i int32, keeps bool) (part, beyond float64, short bool) {
 	var own [maxBands]int32
-	r, left := l.rows.At(i), 0
+	r := l.rows.At(i)
 	for n := r.first; n != none; n = l.wanted.nodes[n].next {
 		own[l.wanted.nodes[n].band] = n
-		left++
 	}
 	var target float64
 	rest := c.Amount // what higher bands leave
 	for _, k := range l.order {
-		if left == 0 {
-			break
-		}
 		f, t := l.all[k].form, l.tree(k)
 		if n := own[k]; n != none {
 			own := l.wanted.nodes[n].own()
@@ -33,7 +29,6 @@ func (l *Leases) decide(now time.Duration, c Capacity, i int32, keeps bool) (par
 			} else {
 				beyond += p
 			}
-			left--
 		}
 		rest = max(rest-t.all().wants, 0)
 	}
