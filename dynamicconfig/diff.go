@@ -142,19 +142,19 @@ func diffRules(old, new []Rule) (changes []Change) {
 }
 
 func diffOverrides(old, new []Override) (changes []Change) {
-	find := func(in []Override, key string) int {
-		return slices.IndexFunc(in, func(o Override) bool { return o.Key == key })
+	find := func(in []Override, of *Override) int {
+		return slices.IndexFunc(in, func(o Override) bool { return o.Key == of.Key && o.Bypass == of.Bypass })
 	}
 	for i := range new {
 		o := &new[i]
-		if before := find(old, o.Key); before < 0 {
+		if before := find(old, o); before < 0 {
 			changes = append(changes, Change{Kind: Added, Section: "overrides", Name: o.Key, Fields: diffFields(maps.All(map[string]any(nil)), o.Fields())})
 		} else if fields := diffFields(old[before].Fields(), o.Fields()); len(fields) > 0 {
 			changes = append(changes, Change{Kind: Changed, Section: "overrides", Name: o.Key, Fields: fields})
 		}
 	}
 	for i := range old {
-		if find(new, old[i].Key) < 0 {
+		if find(new, &old[i]) < 0 {
 			changes = append(changes, Change{Kind: Removed, Section: "overrides", Name: old[i].Key})
 		}
 	}

@@ -159,12 +159,15 @@ func naive(c *Config, key string, now time.Time) (limit rate.Limit, bypass bool,
 	limit = c.Rules[rule].Limit
 	for _, level := range []string{key, c.Rules[rule].Key, ""} {
 		for _, o := range c.Overrides {
-			if o.Key != level || !now.Before(o.Until) {
+			if o.Key == level && o.Bypass && now.Before(o.Until) {
+				return limit, true, o.Reason
+			}
+		}
+		for _, o := range c.Overrides {
+			if o.Key != level || o.Bypass || !now.Before(o.Until) {
 				continue
 			}
 			switch {
-			case o.Bypass:
-				return limit, true, o.Reason
 			case o.Key == key && key != c.Rules[rule].Key && c.Rules[rule].Shared, o.Factor != 0 && limit == 0:
 				continue // without effect
 			case o.Factor != 0:
@@ -188,7 +191,8 @@ func TestOverridesAreThoseOfANaiveModel(t *testing.T) {
 				})
 			}
 		}
-		for i, key := range append([]string{"", "a:*", "b:*", "*"}, keys...) {
+		overridden := append([]string{"", "a:*", "b:*", "*"}, keys...)
+		for i, key := range slices.Concat(overridden, overridden) {
 			if !rapid.Bool().Draw(t, "override") {
 				continue
 			}
@@ -201,7 +205,9 @@ func TestOverridesAreThoseOfANaiveModel(t *testing.T) {
 			default:
 				o.Limit = rate.Limit(rapid.IntRange(0, 9).Draw(t, "to"))
 			}
-			c.Overrides = append(c.Overrides, o)
+			if !slices.ContainsFunc(c.Overrides, func(b Override) bool { return b.Key == key && b.Bypass == o.Bypass }) {
+				c.Overrides = append(c.Overrides, o)
+			}
 		}
 		s, err := c.Snapshot()
 		if err != nil {

@@ -12,34 +12,37 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 )
 
-// Override returns text with o in its section of overrides, in place of the one for the
-// same key or for all rules. Overrides that have ended at now are removed. The section is
+// Override returns text with o in its section of overrides, in place of those for the
+// same key or for all rules. A bypass takes the place of another bypass only, so that an
+// override is back when the bypass ends. Overrides that have ended at now are removed. The section is
 // written anew, so comments in it are lost. The error joins a *dynamicconfig.Error for each
 // mistake.
 func Override(text string, o dynamicconfig.Override, now time.Time) (string, error) {
 	return overrides(text, func(all []dynamicconfig.Override) ([]dynamicconfig.Override, error) {
-		return append(without(all, o.Key, now), o), nil
+		return append(without(all, o.Key, o.Bypass, now), o), nil
 	})
 }
 
 // ErrNoOverride is the error of EndOverride where there is no such override.
 var ErrNoOverride = fmt.Errorf("there is no such override: headgate limits overrides lists them")
 
-// EndOverride returns text without the override for key, or without that of all rules if
-// key is empty. Overrides that have ended at now are removed too. The error is
-// ErrNoOverride if there is none.
-func EndOverride(text, key string, now time.Time) (string, error) {
+// EndOverride returns text without the overrides for key, or without those of all rules if
+// key is empty; with bypass, only a bypass ends. Overrides that have ended at now are removed
+// too. The error is ErrNoOverride if there is none.
+func EndOverride(text, key string, bypass bool, now time.Time) (string, error) {
 	return overrides(text, func(all []dynamicconfig.Override) ([]dynamicconfig.Override, error) {
-		if !slices.ContainsFunc(all, func(o dynamicconfig.Override) bool { return o.Key == key }) {
+		if !slices.ContainsFunc(all, func(o dynamicconfig.Override) bool { return o.Key == key && (o.Bypass || !bypass) }) {
 			return nil, ErrNoOverride
 		}
-		return without(all, key, now), nil
+		return without(all, key, bypass, now), nil
 	})
 }
 
-// without is all but what is for key, and what has ended.
-func without(all []dynamicconfig.Override, key string, now time.Time) []dynamicconfig.Override {
-	return slices.DeleteFunc(all, func(o dynamicconfig.Override) bool { return o.Key == key || !now.Before(o.Until) })
+// without is all but what is for key, of that only bypasses if bypass is true, and what has ended.
+func without(all []dynamicconfig.Override, key string, bypass bool, now time.Time) []dynamicconfig.Override {
+	return slices.DeleteFunc(all, func(o dynamicconfig.Override) bool {
+		return o.Key == key && (o.Bypass || !bypass) || !now.Before(o.Until)
+	})
 }
 
 // overrides changes the section of overrides.

@@ -40,10 +40,10 @@ func TestOverridesAreWrittenIntoTheirSectionOnly(t *testing.T) {
 			t.Errorf("%s: %v\n%s\nwant:\n%s", name, err, got, tt.after)
 			continue
 		}
-		if got, err = edit.EndOverride(got, "a:*", now); err != nil || strings.Contains(got, "sale") {
+		if got, err = edit.EndOverride(got, "a:*", false, now); err != nil || strings.Contains(got, "sale") {
 			t.Errorf("%s: not removed: %v\n%s", name, err, got)
 		}
-		if _, err := edit.EndOverride(got, "a:*", now); !errors.Is(err, edit.ErrNoOverride) {
+		if _, err := edit.EndOverride(got, "a:*", false, now); !errors.Is(err, edit.ErrNoOverride) {
 			t.Errorf("%s: removed twice: %v", name, err)
 		}
 	}
@@ -68,7 +68,7 @@ func TestOverridesOfJSONAreJSON(t *testing.T) {
 			t.Errorf("%s: %v\n%s\nwant:\n%s", before, err, got, after)
 			continue
 		}
-		if got, err = edit.EndOverride(got, "a:*", now); err != nil || strings.Contains(got, "overrides") || !json.Valid([]byte(got)) {
+		if got, err = edit.EndOverride(got, "a:*", false, now); err != nil || strings.Contains(got, "overrides") || !json.Valid([]byte(got)) {
 			t.Errorf("%s: not removed: %v\n%s", before, err, got)
 		}
 	}

@@ -38,8 +38,12 @@ type Version struct {
 	Fingerprint string
 }
 
-// Parse returns the limits of v, whose Text must be there.
+// Parse returns the limits of v, whose Text must be there. The error of a Text that no Change can have says
+// that it is damaged.
 func (v Version) Parse() (*dynamicconfig.Snapshot, error) {
+	if !storable(v.Text) {
+		return nil, fmt.Errorf("%s is damaged: the database has another text than was stored. Apply the limits again, or roll back to an earlier version", v.Name())
+	}
 	return dynamicconfig.Parse(v.Name(), []byte(v.Text))
 }
 
@@ -86,7 +90,7 @@ func (c Change) Version(now time.Time) (Version, error) {
 		errs = append(errs, fmt.Errorf("message %.40q: write at most %d bytes of text, without control characters", c.Message, MaxMessage))
 	}
 	s, err := dynamicconfig.Parse("limits", []byte(c.Text))
-	if err == nil && strings.ContainsRune(c.Text, 0) {
+	if err == nil && !storable(c.Text) { // the parser refuses what is not UTF-8
 		err = errors.New("limits: there is a NUL byte in the text: remove it")
 	}
 	if err := errors.Join(append(errs, err)...); err != nil {
@@ -97,6 +101,9 @@ func (c Change) Version(now time.Time) (Version, error) {
 		Time: now.UTC().Truncate(time.Microsecond), Fingerprint: s.Version(),
 	}, nil
 }
+
+// storable reports whether databases can store text.
+func storable(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
 // CheckAuthor returns why no Change can have author.
 func CheckAuthor(author string) error {

@@ -27,7 +27,7 @@ func (b *Builder) Override(o *Override) {
 	o.check(b.problems)
 	if o.Key != "" && !o.Bad["key"] || o.All {
 		for i := range b.content.Overrides {
-			if before := &b.content.Overrides[i]; before.Key == o.Key && before.All == o.All {
+			if before := &b.content.Overrides[i]; before.Key == o.Key && before.All == o.All && before.Bypass == o.Bypass {
 				b.problems.Add(o.place("key"), "%s: override number %d is for the same: remove one of the two", o.Who, i+1)
 				break
 			}

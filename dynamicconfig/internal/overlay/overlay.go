@@ -5,6 +5,8 @@
 package overlay
 
 import (
+	"slices"
+
 	"github.com/headgate/headgate/dynamicconfig/internal/build"
 	"github.com/headgate/headgate/dynamicconfig/internal/glob"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
@@ -22,11 +24,21 @@ type Overlay struct {
 // Of returns the Overlay of c with the overrides that hold, by their number, and c as they
 // make it: the rule of keys that no other matches, and what happens to these, may be others.
 func Of(c build.Content, holds []int) (Overlay, build.Content) {
-	o := Overlay{Holds: holds, Rules: make(map[int]*rule.Rule), Keyed: make(map[string]*rule.Rule)}
 	stated := c
+	holds = slices.Clone(holds)
+	slices.SortStableFunc(holds, func(i, j int) int { // a bypass of the same key or rule counts, so it comes last
+		switch a, b := c.Overrides[i].Bypass, c.Overrides[j].Bypass; {
+		case a == b:
+			return 0
+		case a:
+			return 1
+		}
+		return -1
+	})
+	o := Overlay{Holds: holds, Rules: make(map[int]*rule.Rule), Keyed: make(map[string]*rule.Rule)}
 	for _, i := range holds {
 		if by := &c.Overrides[i]; by.All {
-			o.all(&c, by)
+			o.all(&c, &stated, by)
 		}
 	}
 	var keys []Target
@@ -52,16 +64,16 @@ func Of(c build.Content, holds []int) (Overlay, build.Content) {
 	return o, c
 }
 
-// all puts all rules of c under by.
-func (o *Overlay) all(c *build.Content, by *rule.Override) {
+// all puts all rules of stated under by, and changes in c what happens to other keys.
+func (o *Overlay) all(c, stated *build.Content, by *rule.Override) {
 	for i := range c.Rules {
 		if by.Unfit(&c.Rules[i]) == "" {
 			o.Rules[i] = by.On(&c.Rules[i])
 		}
 	}
 	switch {
-	case c.UnmatchedRule != nil && by.Unfit(c.UnmatchedRule) == "":
-		c.UnmatchedRule = by.On(c.UnmatchedRule)
+	case stated.UnmatchedRule != nil && by.Unfit(stated.UnmatchedRule) == "":
+		c.UnmatchedRule = by.On(stated.UnmatchedRule)
 	case by.Bypass && c.Unmatched == rule.UnmatchedDeny:
 		c.Unmatched = rule.UnmatchedAllow
 	}

@@ -3,6 +3,7 @@
 package sqlite
 
 import (
+	"bytes"
 	databasesql "database/sql"
 	"errors"
 	"io/fs"
@@ -143,6 +144,33 @@ func TestADamagedFile(t *testing.T) {
 			defer s.Close()
 			if _, err := s.Newest(t.Context()); err == nil || !strings.Contains(err.Error(), path+" is damaged: move it away") {
 				t.Errorf("Newest = %v", err)
+			}
+		})
+	}
+}
+
+// A page of the text has become zeros, or bytes by chance, which SQLite cannot know: it has no checksums.
+func TestADamagedText(t *testing.T) {
+	for name, b := range map[string]byte{"zeros": 0, "not UTF-8": 0xb0} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := stored(t, dir)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := bytes.Index(data, []byte("limits: []"))
+			copy(data[at:], bytes.Repeat([]byte{b}, 6))
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s := open(dir)
+			defer s.Close()
+			if _, err := s.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "version 1 is damaged: ") {
+				t.Errorf("Load = %v", err)
+			}
+			if _, err := s.Append(t.Context(), history.Change{Base: 1, Text: "limits: []", Author: "a"}); err != nil {
+				t.Errorf("a change does not mend it: %v", err)
 			}
 		})
 	}

@@ -574,8 +574,27 @@ func TestAnEndedOverrideOfOthersIsRemovedByWhoeverMakesAChange(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, answer)
 		}
 	}
-	s.must(t, 201, "", "PUT", "/v1/limits?message=holds", overridden("billing:*"), "If-Match", `"1"`)
-	if status, answer, _ := s.ask(t, "orders-token", "PUT", "/v1/limits?dry_run", overridden("orders:*"), "If-Match", `"2"`); status != 403 {
+	// Of the override and the bypass of one key, only the override has ended.
+	of := func(key, limit, until string) string {
+		return fmt.Sprintf("  - {key: %q, limit: %s, until: %s-11-23T05:00:00Z, author: ada, reason: r}\n", key, limit, until)
+	}
+	over, bypass, mine := of("billing:*", "2x", "2020"), of("billing:*", "bypass", "2099"), of("orders:*", "2x", "2099")
+	text := func(all ...string) string { return firstText + "overrides:\n" + strings.Join(all, "") }
+	s.must(t, 201, "", "PUT", "/v1/limits?message=both", text(over, bypass), "If-Match", `"1"`)
+	for changed, want := range map[string]int{
+		text(bypass, mine): 200,
+		text(over, mine):   403,
+		text(mine):         403,
+		text(of("billing:*", "bypass", "2098"), mine):       403,
+		text(over, of("billing:*", "bypass", "2098"), mine): 403,
+		text(of("billing:*", "0.1x", "2099"), bypass, mine): 403,
+	} {
+		if status, answer, _ := s.ask(t, "orders-token", "PUT", "/v1/limits?dry_run", changed, "If-Match", `"2"`); status != want {
+			t.Errorf("%d %s, want %d for\n%s", status, answer, want, changed)
+		}
+	}
+	s.must(t, 201, "", "PUT", "/v1/limits?message=holds", overridden("billing:*"), "If-Match", `"2"`)
+	if status, answer, _ := s.ask(t, "orders-token", "PUT", "/v1/limits?dry_run", overridden("orders:*"), "If-Match", `"3"`); status != 403 {
 		t.Errorf("one that holds: %d %s", status, answer)
 	}
 }

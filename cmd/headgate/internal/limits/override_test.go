@@ -32,6 +32,13 @@ func TestOverridesAreWrittenListedAndEnded(t *testing.T) {
 		t.Errorf("%v: %+v", err, lines)
 	}
 	runtest.Expect(t, "show", limits("show", "login:eve"), "limit: 0.25/s", `override: "3x until `, "slower phones")
+	runtest.Expect(t, "bypassed", limits("bypass", "login:*", "--for", "1h", "-m", "all phones"), `override of "login:*" added: limit bypass`)
+	runtest.Expect(t, "bypassed again", limits("bypass", "login:*", "--for", "1h", "-m", "all of them"), `override of "login:*": `, "all phones → all of them")
+	runtest.Expect(t, "below the bypass", limits("overrides"), "holds, but for the bypass, for ")
+	runtest.Expect(t, "show", limits("show", "login:eve"), `override: "bypass until `, "all of them")
+	runtest.Expect(t, "the end of the bypass", limits("bypass", "login:*", "--end", "-m", "phones are slow again"), `override of "login:*" removed`)
+	refused(t, "no such override", append(on, "bypass", "login:*", "--end", "-m", "again")...)
+	runtest.Expect(t, "back", limits("show", "login:eve"), `override: "3x until `)
 	runtest.Expect(t, "the end", limits("override", "login:*", "--end", "-m", "phones are fast"), `override of "login:*" removed`)
 	refused(t, "no such override", append(on, "override", "login:*", "--end", "-m", "again")...)
 

@@ -206,7 +206,7 @@ func (a *Answers) step(w http.ResponseWriter, r *http.Request, who *callers.Call
 	return a.Versions.Change(w, r, who, message, func(v history.Version) (string, error) {
 		s, err := v.Parse()
 		if err != nil {
-			return "", reply.Refuse(http.StatusConflict, "%s cannot be used by this release", v.Name())
+			return "", reply.Refuse(http.StatusConflict, "%s cannot be used", v.Name())
 		}
 		for rule := range s.Each() {
 			if rule.Key == key && rule.Migration != nil {

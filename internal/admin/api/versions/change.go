@@ -37,7 +37,7 @@ func (a *Answers) put(w http.ResponseWriter, r *http.Request, who *callers.Calle
 		}
 		from, err := on.Parse()
 		if err != nil {
-			return "", reply.Refuse(http.StatusConflict, "%s cannot be used by this release: there is nothing to take a step from", on.Name())
+			return "", reply.Refuse(http.StatusConflict, "%s cannot be used: there is nothing to take a step from", on.Name())
 		}
 		to, err := Parse(a.Limits, text)
 		if err != nil {
@@ -177,9 +177,13 @@ func mayChange(who *callers.Caller, old, s *dynamicconfig.Snapshot) ([]dynamicco
 	if len(differs) == 0 {
 		return nil, who.MayChange("*") // only comments and layout, of anything
 	}
-	tidied := endedOverrides(old, differs, time.Now())
+	ended := endedOverrides(old, s, time.Now())
+	tidied := func(c dynamicconfig.Change) bool {
+		return ended[c.Name] && c.Section == "overrides" && c.Kind == dynamicconfig.Removed
+	}
+	alone := !slices.ContainsFunc(differs, func(c dynamicconfig.Change) bool { return !tidied(c) })
 	for _, c := range differs {
-		if tidied[c.Name] && c.Section == "overrides" && len(differs) > len(tidied) {
+		if tidied(c) && !alone {
 			continue
 		}
 		pattern := "*"
@@ -213,17 +217,16 @@ func overrides(key string, in ...*dynamicconfig.Snapshot) string {
 	return key
 }
 
-// endedOverrides names the overrides that had ended in old, and that differs removes. That
-// changes no limit, and each override that is made removes those of others that have ended. So
-// it needs no right beside another change.
-func endedOverrides(old *dynamicconfig.Snapshot, differs []dynamicconfig.Change, now time.Time) map[string]bool {
-	ended := make(map[string]bool)
+// endedOverrides names the keys of overrides that had ended in old, and are not in s; not if another one of the
+// key that is not in s had not ended. Their removal changes no limit, and each override that is made removes
+// those of others that have ended. So it needs no right beside another change.
+func endedOverrides(old, s *dynamicconfig.Snapshot, now time.Time) map[string]bool {
+	kept, ended := s.Overrides(), make(map[string]bool)
 	for _, o := range old.OverrideStates(now) {
-		same := func(c dynamicconfig.Change) bool {
-			return c.Section == "overrides" && c.Kind == dynamicconfig.Removed && c.Name == o.Key
-		}
-		if o.Ended && slices.ContainsFunc(differs, same) {
-			ended[o.Key] = true
+		same := func(k dynamicconfig.Override) bool { return k.Key == o.Key && k.Bypass == o.Bypass }
+		if !slices.ContainsFunc(kept, same) {
+			before, seen := ended[o.Key]
+			ended[o.Key] = o.Ended && (before || !seen)
 		}
 	}
 	return ended

@@ -188,7 +188,7 @@ func (a *Answers) check(w http.ResponseWriter, r *http.Request, _ *callers.Calle
 			return err
 		}
 		if old, err = v.Parse(); err != nil {
-			return reply.Refuse(http.StatusConflict, "%s cannot be used by this release: there is nothing to compare with", v.Name())
+			return reply.Refuse(http.StatusConflict, "%s cannot be used: there is nothing to compare with", v.Name())
 		}
 	}
 	return reply.JSON(w, http.StatusOK, outcomeOf(s, old, dynamicconfig.Diff(old, s)))

@@ -94,7 +94,7 @@ func endedOverrides(old, s *dynamicconfig.Snapshot, now time.Time) (why []string
 	}
 	kept := s.Overrides()
 	for _, o := range old.OverrideStates(now) {
-		same := func(k dynamicconfig.Override) bool { return k.All == o.All && k.Key == o.Key }
+		same := func(k dynamicconfig.Override) bool { return k.All == o.All && k.Key == o.Key && k.Bypass == o.Bypass }
 		if !o.Ended && o.Idle == "" && !slices.ContainsFunc(kept, same) {
 			why = append(why, fmt.Sprintf("the %s ends, which the file does not have: %s; headgate limits export prints it", o.Name(), o.String()))
 		}

@@ -188,7 +188,7 @@ func (c *changing) store(ctx context.Context, cmd *cobra.Command, db history.Sto
 		return nil
 	}
 	if old == nil {
-		fmt.Fprintf(out, "%s cannot be used by this release, and is replaced\n", on.Name())
+		fmt.Fprintf(out, "%s cannot be used, and is replaced\n", on.Name())
 	}
 	if err := c.review(cmd, old, s, on.Number == 0, why...); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -56,7 +57,7 @@ func dangers(old, new *dynamicconfig.Snapshot, changes []dynamicconfig.Change) (
 		case c.Section == "unmatched" && new.Unmatched() == dynamicconfig.UnmatchedDeny:
 			why = append(why, "all events of keys without a rule are refused")
 		case c.Section == "overrides" && c.Kind != dynamicconfig.Removed:
-			if text := dangerOf(new, c.Name, is); text != "" {
+			if text := dangerOf(old, new, c.Name, is); text != "" {
 				why = append(why, text)
 			}
 		case c.Section != "limits" || c.Kind == dynamicconfig.Reordered:
@@ -69,11 +70,14 @@ func dangers(old, new *dynamicconfig.Snapshot, changes []dynamicconfig.Change) (
 	return why
 }
 
-// dangerOf says what the override of key may hurt at once, which is of all rules if key is empty; "" if nothing, as of one
-// that is for a single key. r is the rule with this key.
-func dangerOf(s *dynamicconfig.Snapshot, key string, r dynamicconfig.Rule) string {
-	all := s.Overrides()
-	o := &all[slices.IndexFunc(all, func(o dynamicconfig.Override) bool { return o.Key == key })]
+// dangerOf says what the override of key that new has and old has not may hurt at once, which is of all rules if key is
+// empty; "" if nothing, as of one that is for a single key. r is the rule with this key.
+func dangerOf(old, new *dynamicconfig.Snapshot, key string, r dynamicconfig.Rule) string {
+	before, all := old.Overrides(), new.Overrides()
+	o := &all[slices.IndexFunc(all, func(o dynamicconfig.Override) bool {
+		was := slices.IndexFunc(before, func(b dynamicconfig.Override) bool { return b.Key == o.Key && b.Bypass == o.Bypass })
+		return o.Key == key && (was < 0 || !maps.Equal(maps.Collect(before[was].Fields()), maps.Collect(o.Fields())))
+	})]
 	switch {
 	case o.All && o.Bypass:
 		return "all events are let through, but for keys and rules with an override of their own"

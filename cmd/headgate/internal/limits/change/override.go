@@ -26,6 +26,7 @@ type overriding struct {
 	changing
 
 	all, end     bool
+	bypass       bool // the command is bypass
 	lasts, until string
 }
 
@@ -47,8 +48,8 @@ func newOverride() *cobra.Command {
 		Long: `override changes the limit of a rule until a time. KEY is the key of a rule, such as
 'frontend:*', or one key that a rule matches. AMOUNT is a factor such as 2x or 0.5x, or a limit
 in the unit of the rule, such as 500/s. All hosts end the override by themselves when their
-clocks reach the time; no bucket is refilled. An override of the same KEY is replaced, and
---end ends it now. Overrides that have ended are removed from the text. If the limit of a pattern
+clocks reach the time; no bucket is refilled. An override or a bypass of the same KEY is replaced,
+and --end ends both now. Overrides that have ended are removed from the text. If the limit of a pattern
 or of all rules becomes less than half, override asks first; --yes is for scripts.`,
 		Example: `  headgate limits override --limits-db /var/lib/headgate 'frontend:*' 2x --for 2h -m "the sale began early"
   headgate limits override --limits-db /var/lib/headgate frontend:scraper 5/s --for 1d -m "it reads all pages"
@@ -69,13 +70,14 @@ or of all rules becomes less than half, override asks first; --yes is for script
 }
 
 func newBypass() *cobra.Command {
-	var o overriding
+	o := overriding{bypass: true}
 	cmd := &cobra.Command{
 		Use:   "bypass {FILE | --limits-db DB} {KEY | --all} [--end]",
 		Short: "Let everything through for a time",
 		Long: `bypass is override with the amount bypass: every event of the rule or key is let through, takes
 no tokens, and is counted as bypassed. With --all, every event of all keys is, and bypass asks
-first; --yes is for scripts. It ends by itself, and --end ends it now.`,
+first; --yes is for scripts. It ends by itself, and --end ends it now. An override of the same KEY
+stays, and is back when the bypass ends.`,
 		Example: `  headgate limits bypass --limits-db /var/lib/headgate batch:mail --for 30m -m "mail is a day late"
   headgate limits bypass --limits-db /var/lib/headgate --all --for 10m -m "orders are refused, we look for the cause" --yes
   headgate limits bypass --limits-db /var/lib/headgate --all --end -m "it was the gateway"`,
@@ -109,7 +111,7 @@ func (o *overriding) run(cmd *cobra.Command, args []string, amount func(rest []s
 			if len(args) > 0 {
 				return "", errors.New("--end takes one KEY, or --all, and no amount")
 			}
-			return edit.EndOverride(text, key, now)
+			return edit.EndOverride(text, key, o.bypass, now)
 		}
 		said, err := amount(args)
 		if err != nil {
@@ -123,7 +125,7 @@ func (o *overriding) run(cmd *cobra.Command, args []string, amount func(rest []s
 		if err != nil {
 			return "", err
 		}
-		return text, inForce(text, key, now)
+		return text, inForce(text, key, o.bypass, now)
 	})
 }
 
@@ -196,14 +198,14 @@ func timeToCome(text string, now time.Time) (time.Time, error) {
 	return at(1).UTC(), nil
 }
 
-// inForce returns an error if the override of key in text changes nothing.
-func inForce(text, key string, now time.Time) error {
+// inForce returns an error if the override of key in text, or its bypass, changes nothing.
+func inForce(text, key string, bypass bool, now time.Time) error {
 	s, err := dynamicconfig.Parse("limits", []byte(text))
 	if err != nil {
 		return err
 	}
 	for _, state := range s.OverrideStates(now) {
-		if state.Key == key && state.Idle != "" {
+		if state.Key == key && state.Bypass == bypass && state.Idle != "" {
 			return fmt.Errorf("this would change nothing: %s", state.Idle)
 		}
 	}

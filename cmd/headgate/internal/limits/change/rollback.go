@@ -59,7 +59,7 @@ than half, rollback asks first; --yes is for scripts.`,
 				wanted, err := to.Parse()
 				if err != nil {
 					fmt.Fprintln(cmd.ErrOrStderr(), err)
-					return fmt.Errorf("%s cannot be used by this release", to.Name())
+					return fmt.Errorf("%s cannot be used", to.Name())
 				}
 				if c.message == "" {
 					c.message = "roll back to " + to.Name()

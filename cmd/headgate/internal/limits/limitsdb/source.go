@@ -43,7 +43,7 @@ func (r *Source) Read(cmd *cobra.Command, args []string) (s *dynamicconfig.Snaps
 			}
 			if s, err = v.Parse(); err != nil {
 				fmt.Fprintln(cmd.ErrOrStderr(), err)
-				return fmt.Errorf("%s cannot be used by this release", v.Name())
+				return fmt.Errorf("%s cannot be used", v.Name())
 			}
 			return nil
 		})

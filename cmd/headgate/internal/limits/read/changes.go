@@ -54,7 +54,7 @@ func changes(ctx context.Context, cmd *cobra.Command, db history.Store, key stri
 			}
 			s, err := v.Parse()
 			if err != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s cannot be used by this release, and is not compared\n", v.Name())
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s cannot be used, and is not compared\n", v.Name())
 				s = nil
 			}
 			if newest == nil {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -60,13 +61,15 @@ type overrideLine struct {
 	Ended  bool      `json:"ended"`
 	// Because says why an override that has not ended changes nothing.
 	Because string `json:"changes_nothing_because,omitempty"`
+
+	bypass bool
 }
 
 func overrideLines(states []dynamicconfig.OverrideState) []overrideLine {
 	lines := make([]overrideLine, len(states))
 	for i := range states {
 		s := &states[i]
-		lines[i] = overrideLine{s.Key, s.All, s.Amount(), s.Until.UTC(), s.Author, s.Reason, s.Ended, s.Idle}
+		lines[i] = overrideLine{s.Key, s.All, s.Amount(), s.Until.UTC(), s.Author, s.Reason, s.Ended, s.Idle, s.Bypass}
 	}
 	return lines
 }
@@ -75,7 +78,12 @@ func overridesTable(w io.Writer, lines []overrideLine, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "KEY\tLIMIT\tUNTIL\tAUTHOR\tNOW\tREASON")
 	for _, l := range lines {
-		state := "holds for " + l.Until.Sub(now).Round(time.Second).String()
+		lasts := l.Until.Sub(now).Round(time.Second).String()
+		state := "holds for " + lasts
+		bypass := func(b overrideLine) bool { return b.Key == l.Key && b.bypass && !b.Ended }
+		if !l.bypass && slices.ContainsFunc(lines, bypass) {
+			state = "holds, but for the bypass, for " + lasts
+		}
 		if l.Ended {
 			state = "has ended"
 		} else if l.Because != "" {
