@@ -105,3 +105,38 @@ func TestADryRunSaysWhatWouldHaveBeenRejected(t *testing.T) {
 	s.renew()
 	s.must(t, 200, `"offered":800,"rejected":200,`, "POST", "/v1/limits/dry-run", firstText)
 }
+
+// Overrides hold in a dry run, those of the text and those in force.
+func TestADryRunKnowsOverrides(t *testing.T) {
+	s := start(t, rights)
+	now := time.Now().Unix() - 100
+	var points []recent.Point
+	for i := range int64(20) {
+		points = append(points, recent.Point{Second: now + i, Length: 1, Allowed: 30, Reject: 10})
+	}
+	s.History = remembered{"orders:a": {points, nil}}
+	s.renew()
+	limits := strings.Replace(firstText, "100/s", "10/s", 1)
+	with := func(limit string) string {
+		return limits + "overrides: [{key: 'orders:*', limit: " + limit + ", until: 2099-11-23T05:00:00Z, author: ada, reason: r}]\n"
+	}
+	for name, tt := range map[string]struct{ inForce, text, want string }{
+		"the same override":             {with("3x"), with("3x") + "# more\n", `"offered":0,"rejected":0,"would":0,"keys":[]`},
+		"the end of an override":        {with("3x"), limits, `"offered":800,"rejected":200,"would":590,`},
+		"the end of a bypass":           {with("bypass"), limits, `"offered":800,"rejected":200,"would":590,`},
+		"an override":                   {limits, with("2x"), `"offered":800,"rejected":200,"would":380,`},
+		"a bypass":                      {limits, with("bypass"), `"offered":800,"rejected":200,"would":0,`},
+		"a bypass in place of override": {with("3x"), with("bypass"), `"offered":800,"rejected":200,"would":0,`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inForce, err := dynamicconfig.Parse("limits", []byte(tt.inForce))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Limits.Set(inForce); err != nil {
+				t.Fatal(err)
+			}
+			s.must(t, 200, tt.want, "POST", "/v1/limits/dry-run", tt.text)
+		})
+	}
+}

@@ -74,6 +74,7 @@ func (a *Answers) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Ca
 		since = from
 	}
 	d := DryRun{Outcome: versions.Outcome{Rules: len(s.Rules()), Changes: versions.Changes(dynamicconfig.Diff(old, s))}, Since: since, Keys: []DryKey{}, Silent: silent}
+	s = s.At(time.Now()) // as it would be in force, with its overrides
 	for _, t := range totals {
 		was, _ := old.Match(t.Key)
 		rule, ok := s.Match(t.Key)
@@ -92,10 +93,13 @@ func (a *Answers) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Ca
 			}
 		}
 		k := DryKey{Key: s.Shown(old.Shown(t.Key)), Hosts: len(all)}
-		if ok {
-			k.Rule, k.Dry = rule.Key, recent.Replay(recent.Sum(all...), rule)
-		} else {
+		switch {
+		case !ok:
 			k.Dry = recent.Unlimited(recent.Sum(all...), s.Unmatched() == dynamicconfig.UnmatchedDeny)
+		case rule.Bypassed():
+			k.Rule, k.Dry = rule.Key, recent.Unlimited(recent.Sum(all...), false)
+		default:
+			k.Rule, k.Dry = rule.Key, recent.Replay(recent.Sum(all...), rule)
 		}
 		if was != nil { // what a rule lets through that it enforces in part is counted as over its limit
 			k.Rejected *= was.Enforced()
@@ -114,7 +118,7 @@ func same(a, b *dynamicconfig.Rule) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.Limit == b.Limit && a.Burst == b.Burst && a.InFlight == b.InFlight && a.Enforced() == b.Enforced() && a.Shared == b.Shared && (!a.Shared || a.Key == b.Key)
+	return a.Bypassed() == b.Bypassed() && a.Limit == b.Limit && a.Burst == b.Burst && a.InFlight == b.InFlight && a.Enforced() == b.Enforced() && a.Shared == b.Shared && (!a.Shared || a.Key == b.Key)
 }
 
 // Suggestion is a limit for a key, from its peak.
