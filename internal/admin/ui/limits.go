@@ -16,11 +16,55 @@ import (
 	"github.com/headgate/headgate/internal/admin/api/versions"
 )
 
-// limits shows the editor and the history.
+// maxText is the largest text that a page shows without being asked for it, in bytes: some 6,000 rules.
+const maxText = 256 << 10
+
+// tooLarge reports whether the page that r asks for leaves text out.
+func tooLarge(r *http.Request, text string) bool {
+	return len(text) > maxText && !r.URL.Query().Has("text")
+}
+
+// ruleList is a list of the rules in force, and how it was asked for.
+type ruleList struct {
+	Rules []struct {
+		Key       string            `json:"key"`
+		Limit     string            `json:"limit"`
+		Burst     float64           `json:"burst"`
+		Algorithm string            `json:"algorithm"`
+		Migrate   map[string]string `json:"migrate"`
+		Override  string            `json:"override"`
+	} `json:"rules"`
+
+	Like, Next string `json:"-"`
+}
+
+// ask asks for the page of rules that r is about.
+func (l *ruleList) ask(u *UI, r *http.Request) error {
+	const n = 100
+	q := r.URL.Query()
+	l.Like = q.Get("like")
+	query := url.Values{"like": {l.Like}, "after": {q.Get("after")}, "n": {strconv.Itoa(n)}}
+	err := u.ask(r, http.MethodGet, "/v1/limits/rules?"+query.Encode(), "", l)
+	if len(l.Rules) == n {
+		l.Next = l.Rules[n-1].Key
+	}
+	return err
+}
+
+// limits shows the editor and the history. Where the text is large, there is a list of rules instead of the editor.
 func (u *UI) limits(w http.ResponseWriter, r *http.Request) error {
+	if r.Header.Get("HX-Request") != "" {
+		var list ruleList
+		if err := list.ask(u, r); err != nil {
+			return err
+		}
+		return u.part(w, http.StatusOK, "rules-part", list)
+	}
 	var p struct {
 		Version          versions.Version
 		Stored, Editable bool
+		Large            bool
+		Rules            ruleList
 		History          []versions.Version
 	}
 	if err := u.ask(r, http.MethodGet, "/v1/limits", "", &p.Version); err != nil {
@@ -29,6 +73,11 @@ func (u *UI) limits(w http.ResponseWriter, r *http.Request) error {
 	var who api.Me
 	if err := u.ask(r, http.MethodGet, "/v1/me", "", &who); err != nil {
 		return err
+	}
+	if p.Large = tooLarge(r, p.Version.Text); p.Large {
+		if err := p.Rules.ask(u, r); err != nil {
+			return err
+		}
 	}
 	p.Stored = p.Version.Name == ""
 	p.Editable = p.Stored && who.Changes
@@ -58,6 +107,7 @@ func (u *UI) version(w http.ResponseWriter, r *http.Request) error {
 		Newest   versions.Version
 		Before   int64
 		Editable bool
+		Large    bool
 	}
 	number, err := strconv.ParseInt(r.URL.Query().Get("version"), 10, 64)
 	if err != nil {
@@ -73,7 +123,7 @@ func (u *UI) version(w http.ResponseWriter, r *http.Request) error {
 	if err := u.ask(r, http.MethodGet, "/v1/me", "", &who); err != nil {
 		return err
 	}
-	p.Before, p.Editable = number-1, who.Changes
+	p.Before, p.Editable, p.Large = number-1, who.Changes, tooLarge(r, p.Version.Text)
 	return u.show(w, r, fmt.Sprintf("Version %d", number), "version", "", p)
 }
 

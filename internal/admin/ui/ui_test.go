@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -199,5 +200,51 @@ func TestLikelyMistakesAreShown(t *testing.T) {
 		if page := w.Body.String(); !strings.Contains(page, "it looks like another") || strings.Contains(page, "without a mistake") {
 			t.Errorf("%s: %d\n%s", path, w.Code, page)
 		}
+	}
+}
+
+// A page of limits with a large text has some of its rules, and the text for those who ask for it.
+func TestALargeTextIsNotInThePage(t *testing.T) {
+	text := "limits:\n" + strings.Repeat("  - {key: a, limit: 1/s}\n", 100_000)
+	var asked []string
+	u := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := map[string]any{"version": 7, "fingerprint": "f7", "text": text, "versions": []any{}, "changes": make([]versions.Change, 100_000)}
+		if r.URL.Path == "/v1/limits/rules" {
+			asked = append(asked, r.URL.RawQuery)
+			var rules []map[string]any
+			for i := range 100 {
+				rules = append(rules, map[string]any{"key": fmt.Sprintf("k&%d", i), "limit": "1/s", "burst": 20, "algorithm": "auto", "override": "bypass until then"})
+			}
+			v = map[string]any{"rules": rules}
+		}
+		if r.URL.Path == "/v1/me" {
+			v = map[string]any{"changes": true}
+		}
+		_ = json.NewEncoder(w).Encode(v)
+	}), "here")
+	get := func(path, htmx string) string {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header.Set("HX-Request", htmx)
+		w := httptest.NewRecorder()
+		u.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	for path, part := range map[string]string{
+		"/limits":                   `<a href="/limits?like=&amp;after=k%2699">More rules</a>`,
+		"/limits?like=k%26&after=k": `<a href="/limits?like=k%26&amp;after=k%2699">More rules</a>`,
+		"/limits/version?version=5": "the first 500 of 100000 changes",
+		"/limits/version?version=6": `<a href="/limits/version?version=7&amp;text">show it</a>`,
+	} {
+		if page := get(path, ""); len(page) > 64<<10 || !strings.Contains(page, part) || strings.Contains(page, "<textarea") {
+			t.Errorf("%s: %d bytes: %.3000s", path, len(page), page)
+		}
+	}
+	for _, path := range []string{"/limits?text", "/limits/version?version=6&text"} {
+		if page := get(path, ""); len(page) < len(text) {
+			t.Errorf("%s: %d bytes: %.2000s", path, len(page), page)
+		}
+	}
+	if page := get("/limits?like=b", "true"); strings.Contains(page, "<html") || !strings.Contains(page, "bypass until then") || !slices.Contains(asked, "after=&like=b&n=100") {
+		t.Errorf("asked %q: %.2000s", asked, page)
 	}
 }
