@@ -159,7 +159,6 @@ func (u *update) fail(i int) {
 	defer func() { _ = recover() }() // it may do so again
 
 	u.core.metrics.invalid.Inc(1)
-	u.report = account.Report{}
 	u.put(i, account.Grant{}, 0)
 }
 
@@ -187,7 +186,7 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 		u.put(i, account.Grant{}, 0)
 		return nil
 	}
-	g, ok := u.decide(k, i)
+	g, ok := u.decide(k, i, false)
 	switch {
 	case !ok:
 		u.put(i, account.Grant{}, 0)
@@ -221,16 +220,16 @@ func (u *update) admit(k *owned.Key) bool {
 }
 
 // decide takes in row i, about k, and returns what the host may do; false if it
-// should go on as it is.
-func (u *update) decide(k *owned.Key, i int) (g account.Grant, ok bool) {
+// should go on as it is. Elsewhere says that another algorithm granted what it has.
+func (u *update) decide(k *owned.Key, i int, elsewhere bool) (g account.Grant, ok bool) {
 	part, r := k.Part(u.now), &u.report
+	r.Overlaps, r.Keeps, r.Elsewhere = false, false, elsewhere
 	k.Report(u.now, r, u.usage, i, part)
 	g, ok = k.Account.Report(u.now, k.Limit(part), u.host, r)
 	if u.reporting != nil {
 		u.joined()
 	}
 	if r.Overlaps {
-		r.Overlaps = false
 		u.core.metrics.overlapping.Inc(1)
 	}
 	below := k.Above != nil || part < 1 // hosts know the rule's limit only
@@ -238,7 +237,6 @@ func (u *update) decide(k *owned.Key, i int) (g account.Grant, ok bool) {
 		g.Used = max(g.Used, float64(k.Rule.Limit)) // so hosts do not use the rest of it
 	}
 	if r.Keeps {
-		r.Keeps = false
 		has := u.usage.Weight[i]
 		return u.floored(account.Grant{Weight: has, Burst: has * k.Rule.Burst, Used: g.Used}, k, part), true
 	}
@@ -292,9 +290,7 @@ func (u *update) elsewhere(i int, hash uint64) error {
 	if !u.core.keys.Keep(u.now, sh, k, u.settings, name) || !u.admit(k) {
 		return nil
 	}
-	u.report.Elsewhere = true
-	u.decide(k, i)
-	u.report.Elsewhere = false
+	u.decide(k, i, true)
 	return nil
 }
 

@@ -163,7 +163,7 @@ func partOf(limit float64, rule *dynamicconfig.Rule) float64 {
 
 // configure puts c in force.
 func (k *holdings) configure(now time.Duration, c *account.Config) {
-	if c.Interval < k.interval && k.begun() {
+	if c.Interval < k.interval {
 		k.changed().SlowUntil(now + dead(k.interval))
 	}
 	k.interval = c.Interval
@@ -182,7 +182,7 @@ func (k *holdings) lighten(before *dynamicconfig.Rule) {
 	if before.Limit > 0 {
 		less = lower(float64(k.terms.Limit/before.Limit), k.terms.Burst/before.Burst)
 	}
-	if deepest := -k.terms.MostDebt(); less < 1 && k.pool < deepest {
+	if deepest := -k.terms.MostDebt(); k.pool < deepest {
 		k.pool = upper(k.pool, lower(k.pool*less, deepest))
 	}
 }
@@ -367,7 +367,7 @@ func (k *holdings) expire(now, after time.Duration, gone func(host uint32)) (loo
 func (k *Account) Trim(now time.Duration, gone func(host uint32)) {
 	after := dead(k.interval)
 	for i, row := range k.rows.All {
-		if now-row.last >= after && row.weight == 0 && row.lent == 0 && row.wants == 0 {
+		if now-row.last >= after && row.weight == 0 && row.lent == 0 {
 			host := k.rows.Host(i)
 			k.drop(row)
 			k.rows.Remove(i)

@@ -63,7 +63,7 @@ func (k *weighed) partOf(now time.Duration, limit algorithm.Limit, host uint32, 
 	if !(rounded(r.Wants, limit) > 0 && limit.Rate > 0) {
 		return 0, true
 	}
-	if k.kept.Stale(now, host, int(k.users)+1) {
+	if k.kept.Stale(now, host, int(k.users)) {
 		k.divide(now, limit, host, r)
 	}
 	part, known = k.kept.Part(host)

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package pool
+
+import (
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/rpc/usage"
+)
+
+// newcomer is the pool of a key under auto that came here at 0, empty.
+func newcomer(t *testing.T, limit algorithm.Limit) *asked {
+	c := reaching(algorithm.NameAuto)
+	c.Rule.Burst = limit.Burst
+	k, ok := New(0, 0, c).(*asked)
+	if !ok {
+		t.Fatal("hosts do not ask for it")
+	}
+	return k
+}
+
+// While an owner learns, its pool fills by what it knows that hosts do not hold: nothing, if an earlier owner may
+// have granted it, and what is neither handed over nor reported as rates else.
+func TestAPoolFillsByWhatIsNotWithHosts(t *testing.T) {
+	limit := algorithm.Limit{Rate: 100, Burst: 100}
+	const at = 400 * time.Millisecond
+	for name, tt := range map[string]struct {
+		before func(k *asked)
+		fills  float64
+	}{
+		"a new key": {func(*asked) {}, 40},
+		"a host that asks has a grant": {func(k *asked) {
+			k.Take(0, limit, &usage.Take{Auto: true, More: 1}, 7, 1)
+		}, 0},
+		"rates are handed over": {func(k *asked) {
+			k.Take(0, limit, &usage.Take{Auto: true, Told: 50, By: 3, Handed: true, Rates: .25}, 7, 1)
+		}, 30},
+		"hosts report more than that": {func(k *asked) {
+			k.Take(0, limit, &usage.Take{Auto: true, Told: 50, By: 3, Handed: true, Rates: .25}, 7, 1)
+			k.Report(0, limit, 1, &account.Report{Elapsed: time.Second, Has: .5})
+		}, 20},
+	} {
+		k := newcomer(t, limit)
+		k.Take(0, limit, &usage.Take{Auto: true, Tokens: 90}, 7, 2)
+		tt.before(k)
+		from := k.pool
+		if k.Take(at, limit, &usage.Take{Auto: true}, 7, 2); !near(k.pool-from, tt.fills) {
+			t.Errorf("%s: in %v the pool fills from %v to %v", name, at, from, k.pool)
+		}
+	}
+}
+
+// What an owner says is left is without what it has just lent.
+func TestWhatIsLeftIsWithoutTheLoan(t *testing.T) {
+	limit := algorithm.Limit{Rate: 10, Burst: 100}
+	k := askedOf(limit)
+	(&askingHost{id: 1}).report(k, 0, limit, 20)
+	took := k.Take(0, limit, &usage.Take{Auto: true, Tokens: 1, More: 20, Wants: 20}, 7, 1)
+	if took.Lent == 0 || took.Left != k.pool {
+		t.Errorf("%v are lent and %v left; the pool has %v", took.Lent, took.Left, k.pool)
+	}
+}
+
+// A host that was taken for dead, and has no grant, is charged its starter, and not what it used by its fallback.
+func TestAHostWithoutAGrantIsChargedItsStarter(t *testing.T) {
+	limit := algorithm.Limit{Rate: 100, Burst: 100}
+	k := known(limit)
+	plain(k).terms.Limit = 100
+	(&elasticHost{}).report(k, 0, limit, 1, 10)
+	starter := float64(plain(k).rows.At(plain(k).rows.Find(1)).starter())
+	const now = 5 * interval
+	k.Expire(now, func(uint32) {})
+	k.Report(now, limit, 2, &account.Report{Elapsed: time.Second})
+	has := func() float64 { return plain(k).pool + plain(k).lent }
+	before := has()
+	if k.Report(now, limit, 1, &account.Report{Allowed: 600, Elapsed: now}); !near(before-has(), starter) {
+		t.Errorf("it is charged %v, and its starter was %v", before-has(), starter)
+	}
+}
+
+// The past of a key is kept for no longer than hosts may go by it.
+func TestAKeyHasNoPastForGood(t *testing.T) {
+	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto} {
+		k := made(name)
+		for i, rate := range []float64{100, 50, 50, 50} {
+			now := time.Duration(i) * interval
+			k.Expire(now, func(uint32) {})
+			k.Report(now, algorithm.Limit{Rate: rate, Burst: 100}, 1, &account.Report{Elapsed: interval, Wants: 1})
+		}
+		k.Expire(5*interval, func(uint32) {})
+		if plain(k).past != nil {
+			t.Errorf("%s: what was four intervals ago is known for good", name)
+		}
+	}
+}
