@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -353,5 +354,20 @@ func TestNobodyGetsAGrantBeforeThereIsSomethingToGrant(t *testing.T) {
 	}
 	if c := answered(t, a, 40*s, lease(40)); c.Has != 40 {
 		t.Errorf("it claims %+v, while its host has 40", c)
+	}
+}
+
+// An owner that leaves claims nothing more of the cluster above: the next owners do.
+func TestAnOwnerThatLeftClaimsNothing(t *testing.T) {
+	a := below(t, dynamicconfig.Rule{Algorithm: "fair-share"})
+	claimed(t, a, 0, wants("first", 0, 30))
+	network := rpctest.New(1)
+	network.Host("heir").Serve(below(t, dynamicconfig.Rule{Algorithm: "fair-share"}))
+	left := Cluster{Placement: always("heir"), Peers: network.Host("old").Peers(), Host: "old", Self: "old", Leaving: true}
+	if err := a.HandOver(t.Context(), left); err != nil {
+		t.Fatal(err)
+	}
+	if asked := a.Parent().Ask(time.Minute, "region"); asked != nil {
+		t.Errorf("it claims %+v", asked.Rows)
 	}
 }

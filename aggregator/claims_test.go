@@ -325,6 +325,11 @@ func TestWhatClaimsSayAboutKeysThatAreNotLeased(t *testing.T) {
 	if got := claimed(t, a, 0, c); got.Amount != 70 || !got.Unknown || got.Lasts <= 0 {
 		t.Errorf("no rule: %+v", got)
 	}
+	released := c
+	released.Release = true
+	if got := claimed(t, a, 0, released); got != (claims.Lease{Unknown: true}) {
+		t.Errorf("no rule, and released: %+v", got)
+	}
 	deny, err := dynamicconfig.Config{Properties: cadence, Rules: []dynamicconfig.Rule{{Key: "k", Limit: 1}}, Unmatched: dynamicconfig.UnmatchedDeny}.Snapshot()
 	if err != nil {
 		t.Fatal(err)

@@ -112,6 +112,18 @@ func TestSplitKeepsLongKeysBelowTheMessageBound(t *testing.T) {
 	}
 }
 
+func TestAPartHasNoMoreKeysThanAMessage(t *testing.T) {
+	keys := make([]string, rpc.MaxKeys+1)
+	for i := range keys {
+		keys[i] = "a:k"
+	}
+	for _, p := range usage.Split(usageOf(keys...), byPrefix{}, 2*rpc.MaxKeys) {
+		if err := p.Usage.Check(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestSplitRefusesColumnsThatDisagree(t *testing.T) {
 	u := usageOf("a:1", "a:2")
 	u.Weight = u.Weight[:1]

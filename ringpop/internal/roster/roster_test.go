@@ -187,6 +187,72 @@ func TestAnObserverThatReachesNoDeciderKeepsThem(t *testing.T) {
 	}
 }
 
+// A program that is no member keeps the deciders that it lost, as an observer does. One decider alone has more likely
+// died, and an observer never owns its keys.
+func TestWhatIsKeptOfDecidersThatAreLost(t *testing.T) {
+	for _, tt := range []struct {
+		self string
+		lost int
+		ring string
+	}{{"", 2, "host-0 host-1"}, {"edge", 2, "host-0 host-1"}, {"", 1, ""}, {"edge", 1, ""}} {
+		r := newRoster(tt.self)
+		if tt.self != "" {
+			r.Up(host(tt.self), true, at(0))
+		}
+		for i := range tt.lost {
+			r.Up(host(fmt.Sprintf("host-%d", i)), false, at(0))
+			r.Down(fmt.Sprintf("host-%d", i), "", at(1))
+		}
+		if v := r.View(at(1)); v.ring() != tt.ring || v.Kept != (tt.lost > 1) {
+			t.Errorf("%q lost %d: %+v", tt.self, tt.lost, v)
+		}
+	}
+}
+
+func TestAMemberThatIsBackHasNoReasonToBeAway(t *testing.T) {
+	r := newRoster("a")
+	r.Up(host("b"), false, at(0))
+	r.Down("b", "no answer", at(1))
+	r.Up(host("b"), false, at(2))
+	if s := r.Standings(at(2)); len(s) != 1 || s[0].Why != "" || !s[0].Since.Equal(at(2)) {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A Board says anew who is on the ring when another number of deciders is missing, also if the ring is as it was. It
+// misses none that it keeps on the ring.
+func TestABoardTellsOfThoseThatAreMissing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBoard("edge", slog.New(slog.DiscardHandler))
+		missing := make(chan int, 10)
+		go b.Watch(t.Context(), func([]ringpop.Host) { missing <- b.Missing() })
+		b.Up(host("edge"), true)
+		for _, address := range []string{"a", "b"} {
+			b.Up(host(address), false)
+		}
+		b.Ready()
+		says := func(what string, want int) {
+			t.Helper()
+			synctest.Wait()
+			if len(missing) != 1 {
+				t.Fatalf("%s: told %d times", what, len(missing))
+			}
+			if got := <-missing; got != want {
+				t.Errorf("%s: %d are missing, want %d", what, got, want)
+			}
+		}
+		says("all are there", 0)
+		b.Unlisted(3)
+		says("three are not listed", 3)
+		b.Unlisted(0)
+		says("they are back", 0)
+		b.Down("a", "")
+		says("one is lost", 0)
+		b.Down("b", "")
+		says("both are lost, and kept", 0)
+	})
+}
+
 func TestAHostThatLeavesGivesItsKeysToOthersIfThereAreAny(t *testing.T) {
 	r := newRoster("a")
 	r.Up(host("a"), false, at(0))

@@ -98,10 +98,8 @@ func (b *Board) Unlisted(missing int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
-	if b.beside != missing {
-		b.beside = missing
-		b.changedLocked()
-	}
+	b.beside = missing
+	b.changedLocked()
 }
 
 // Missing implements ringpop.Split.

@@ -47,6 +47,24 @@ func edgeOf(t testing.TB, begin float64) (edge *ask.Forward, o, p, me *till, net
 	return &ask.Forward{Taker: taker}, o, p, me, network
 }
 
+// What a program says of loans and of earlier answers is not what the edge's host says: owners lend to hosts, and
+// learn of the last answer of the edge.
+func TestAnOwnerHearsWhatTheEdgeKnows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		edge, o, _, _, _ := edgeOf(t, 100)
+		takeAt(t, edge, &usage.Takes{Rows: []usage.Take{{Key: "k", Tokens: 1}}})
+		own := usage.Take{Key: "k", Tokens: 1, More: 5, Wants: 5, Handed: true, Rates: .5, Told: -7, By: 99}
+		takeAt(t, edge, &usage.Takes{Rows: []usage.Take{own, own, own}})
+		for _, call := range o.calls() {
+			for _, row := range call.Rows {
+				if row.More != 0 || row.Wants != 0 || row.Handed || row.Rates != 0 || row.Told < 0 || row.By == 99 {
+					t.Errorf("%+v", row)
+				}
+			}
+		}
+	})
+}
+
 func TestAnEdgeTakesFromTheOwnerOfEachKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		edge, o, p, me, _ := edgeOf(t, 2)

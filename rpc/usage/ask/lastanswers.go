@@ -94,7 +94,6 @@ func (k *lastAnswers) fill(now time.Duration, take *usage.Take) {
 	p, h := k.part(accountOf(take))
 	defer p.mu.Unlock()
 
-	take.Told, take.By, take.Ago = 0, 0, 0
 	t := p.find(h)
 	if ago := max(now-t.at, 0); t.by != 0 && ago <= rpc.MaxElapsed {
 		take.Told, take.By, take.Ago = t.left, t.by, ago

@@ -138,8 +138,10 @@ func (t *Taker) within(ctx context.Context, take usage.Take, timeout time.Durati
 	return t.ended(&take, took, err, ctx.Err() == nil)
 }
 
-// fillSpent says of tokens that are spent already how they were.
+// fillSpent says of tokens that are spent already how they were. What a caller says of earlier answers
+// is dropped: the Taker says what it knows itself.
 func (t *Taker) fillSpent(take *usage.Take) {
+	take.Told, take.By, take.Ago = 0, 0, 0
 	if take.Spent == usage.SpentBeyond && t.answers.failed(accountOf(take)) {
 		take.Spent = usage.SpentApart
 	}
