@@ -9,7 +9,8 @@
 //
 // It reads counters that the limiters keep anyway, so that a decision costs nothing more. A
 // second in which nothing happened to a key takes no memory. When there is too much to
-// remember, the keys that were used least are forgotten.
+// remember, the keys that were used least are forgotten. The names of keys that are not in use
+// any more count too, so that clients that make up keys cannot fill the memory with them.
 //
 // A Dry says what another limit would have rejected.
 //
@@ -35,8 +36,15 @@ const (
 	whole = int64(Hour / time.Second)
 )
 
-// DefaultSamples is for New: they take 64 MiB, and for a minute a tenth more, beside about 150 bytes for each key.
+// DefaultSamples is for New: they take 64 MiB, and for a minute a tenth more, beside about 150 bytes for each key in use.
 const DefaultSamples = 4 << 20
+
+// What counts beside samples, in samples.
+const (
+	sampleSize = 16
+	seriesCost = 10      // of a key that is not in use any more, beside its name
+	slack      = 1 << 16 // before a Step forgets what is not old: a Recorder may have few samples
+)
 
 // Counts calls add with each key that is in use, once.
 type Counts func(add Add)
@@ -69,6 +77,8 @@ type Recorder struct {
 	mu      sync.Mutex // guards what follows
 	keys    map[string]*series
 	samples int   // of all keys
+	names   int   // bytes of the names of keys
+	inUse   int   // bytes of the names of the keys that the newest Step gave
 	began   int64 // the first Step
 	last    int64 // the newest Step
 	before  int64 // the Step before that
@@ -121,14 +131,19 @@ func (r *Recorder) Step(now time.Time, counts Counts) {
 		r.began = second
 	}
 	r.before, r.last = r.last, second
-	r.next = 0
+	r.next, r.inUse = 0, 0
 	counts(func(key string, counters Tokens) Tokens { return r.count(second, key, counters, first) })
 	clear(r.order[r.next:])
 	r.order = r.order[:r.next]
-	if second >= r.forgets || r.samples > r.most+r.most/10 {
+	if second >= r.forgets || r.cost() > r.most+max(r.most/10, slack) {
 		r.forgets = second + tidy
 		r.forget(second)
 	}
+}
+
+// cost is what samples and the keys that the newest Step did not give take, in samples.
+func (r *Recorder) cost() int {
+	return r.samples + (len(r.keys)-r.next)*seriesCost + (r.names-r.inUse)/sampleSize
 }
 
 // count takes in the counters of one key, and returns what they have more than at the Step before.
@@ -171,6 +186,7 @@ func (a *sample) add(b sample) {
 func (r *Recorder) find(second int64, key string) *series {
 	i := r.next
 	r.next++
+	r.inUse += len(key)
 	if i < len(r.order) && r.order[i].key == key {
 		return r.order[i].of
 	}
@@ -178,6 +194,7 @@ func (r *Recorder) find(second int64, key string) *series {
 	if s == nil {
 		s = &series{merged: second, seen: r.before}
 		r.keys[key] = s
+		r.names += len(key)
 	}
 	if i < len(r.order) {
 		r.order[i] = ordered{key, s}
@@ -195,10 +212,10 @@ func (r *Recorder) forget(second int64) {
 		s.age(second)
 		r.samples -= before - len(s.samples)
 		if len(s.samples) == 0 && s.seen < second {
-			delete(r.keys, key)
+			r.delete(key)
 		}
 	}
-	if r.samples <= r.most {
+	if r.cost() <= r.most {
 		return
 	}
 	// The keys that were used least go first, until a tenth is free.
@@ -214,12 +231,20 @@ func (r *Recorder) forget(second int64) {
 	}
 	slices.SortFunc(all, func(a, b used) int { return cmp.Or(cmp.Compare(a.total, b.total), strings.Compare(a.key, b.key)) })
 	for _, u := range all {
-		if r.samples <= r.most-r.most/10 {
+		if r.cost() <= r.most-r.most/10 {
 			break
 		}
 		r.samples -= len(u.samples)
-		u.samples, u.total = nil, 0 // its counters stay, so that only what comes counts
+		u.samples, u.total = nil, 0
+		if u.seen < second { // or its counters stay, so that only what comes counts
+			r.delete(u.key)
+		}
 	}
+}
+
+func (r *Recorder) delete(key string) {
+	delete(r.keys, key)
+	r.names -= len(key)
 }
 
 // age makes slots of the samples that are older than fine seconds, and drops those that are

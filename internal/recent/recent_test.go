@@ -5,6 +5,7 @@ package recent
 import (
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -164,6 +165,35 @@ func TestMemoryIsBounded(t *testing.T) {
 }
 
 // Replay rejects what a bucket rejects that gets the same events one by one.
+// Keys that are used once each, as an attacker makes them up, take no more memory than samples may.
+func TestKeysThatAreUsedOnceTakeBoundedMemory(t *testing.T) {
+	const keys = 1000
+	name := strings.Repeat("x", 1000)
+	for _, most := range []int{0, 1 << 18} {
+		r := New(most)
+		now := time.Unix(1_000_000, 0)
+		for i := range int64(200) {
+			now = now.Add(time.Second)
+			r.Step(now, func(f Add) {
+				f("honest", Tokens{Allowed: 5 * i})
+				for k := range keys {
+					f(fmt.Sprint(name, i, k), Tokens{Allowed: 1})
+				}
+			})
+			took := r.samples * sampleSize
+			for key := range r.keys {
+				took += len(key) + 150
+			}
+			if bound := (most+most/10+slack)*sampleSize + 2*keys*1200; took > bound {
+				t.Fatalf("%d keys take %d bytes after %d s, more than %d", len(r.keys), took, i, bound)
+			}
+		}
+		if points := r.Series("honest", time.Time{}); most > 0 && len(points) < 199 {
+			t.Errorf("%d points of the key that is used most", len(points))
+		}
+	}
+}
+
 func TestADryRunIsOneBucket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rule := &dynamicconfig.Rule{Limit: 10, Burst: rapid.Float64Range(5, 50).Draw(t, "burst")}

@@ -208,6 +208,7 @@ func (m *Members) memberlist(ctx context.Context) (*memberlist.Config, error) {
 	c.Delegate = (*delegate)(m)
 	c.Events = (*delegate)(m)
 	c.Conflict = (*delegate)(m)
+	c.EnableCompression = false
 	c.Logger = log.New(logWriter{m.log, &m.said}, "", 0)
 
 	c.ProbeInterval, c.ProbeTimeout, c.SuspicionMult = probeInterval, probeTimeout, suspicion

@@ -119,14 +119,14 @@ func (t *transport) accept() {
 		}
 		conns.Count(conn)
 		select {
-		case t.streams <- conn:
+		case t.streams <- &stream{Conn: conn}:
 		case <-t.closed:
 			_ = conn.Close()
 		}
 	}
 }
 
-// read hands on the packets with the cluster's label.
+// read hands on the packets with the cluster's label that do not become larger when they are read.
 func (t *transport) read() {
 	b := make([]byte, maxPacket)
 	for {
@@ -138,7 +138,7 @@ func (t *transport) read() {
 			}
 			continue
 		}
-		if !bytes.HasPrefix(b[:n], t.label) {
+		if !bytes.HasPrefix(b[:n], t.label) || expands(b[len(t.label):n]) {
 			continue
 		}
 		select {
@@ -192,7 +192,11 @@ func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 
 // DialTimeout implements memberlist.Transport.
 func (*transport) DialTimeout(address string, timeout time.Duration) (net.Conn, error) {
-	return net.DialTimeout("tcp", address, timeout) //nolint:noctx // memberlist has no context
+	conn, err := net.DialTimeout("tcp", address, timeout) //nolint:noctx // memberlist has no context
+	if err != nil {
+		return nil, err
+	}
+	return &stream{Conn: conn}, nil
 }
 
 // StreamCh implements memberlist.Transport.
