@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/ringpop"
+	"github.com/headgate/headgate/rpc"
 )
 
 // ErrStarted is the error of Start for a Node that was started or stopped before.
@@ -29,6 +31,7 @@ type loops struct {
 	*sync.WaitGroup                       // nil until the first Start or Stop
 	stop            context.CancelFunc    // nil unless started
 	leave           func(context.Context) // nil unless the loops that report run
+	ended           <-chan struct{}       // closed when all of these have ended; nil until Stop
 	listened        <-chan struct{}       // closed when all listeners of limiters have returned; nil until the first Start
 	serves          bool                  // the transport has started, and not ended
 }
@@ -53,23 +56,29 @@ func (t turn) lock(ctx context.Context) error {
 
 func (t turn) unlock() { <-t }
 
-// await waits until all listeners have returned: they are the service's, and may block. So it
-// waits until ctx ends at the latest.
-func await(ctx context.Context, listened <-chan struct{}) error {
-	if listened == nil {
+// await waits until what has ended: code of the service may block there. So it waits until ctx ends
+// and for grace after that at the latest.
+func await(ctx context.Context, ended <-chan struct{}, grace time.Duration, what string) error {
+	if ended == nil {
 		return nil
 	}
 	select {
-	case <-listened:
+	case <-ended:
 		return nil
 	case <-ctx.Done():
 	}
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
 	select {
-	case <-listened: // ctx had ended before
-		return nil
-	default:
-		return fmt.Errorf("headgate: a listener of limiters has not returned: %w", ctx.Err())
+	case <-ended:
+	case <-timer.C:
+		select {
+		case <-ended: // ctx had ended before
+		default:
+			return fmt.Errorf("headgate: %s has not returned: %w", what, ctx.Err())
+		}
 	}
+	return nil
 }
 
 // Start begins to serve other hosts, and starts the loops. It returns when the
@@ -101,7 +110,7 @@ func (n *Node) Start(ctx context.Context) error {
 		return errStopped
 	}
 	n.above.check(n.limits.Current(), n.log)
-	n.loops.Go(func() { n.limits.Run(running, n.source, n.log) })
+	n.loops.Go(func() { n.limits.Run(running, guarded{n.source}, n.log) })
 	n.loops.Go(func() { newLimitsMeter(n.scope, n.limits).run(running) })
 	n.loops.Go(func() { n.owners.Run(running, n.group.Interval) })
 	if n.parent != nil {
@@ -191,7 +200,8 @@ type counted struct {
 }
 
 // Watch implements ringpop.Members.
-func (c counted) Watch(ctx context.Context, update func(hosts []ringpop.Host)) error {
+func (c counted) Watch(ctx context.Context, update func(hosts []ringpop.Host)) (err error) {
+	defer recovered(&err) // the members may be the service's own
 	split, _ := c.members.(ringpop.Split)
 	return c.members.Watch(ctx, func(hosts []ringpop.Host) {
 		if err := ringpop.ValidateMembers(hosts); err != nil {
@@ -213,6 +223,28 @@ func (c counted) Watch(ctx context.Context, update func(hosts []ringpop.Host)) e
 			c.follow(c.ring.Ring())
 		}
 	})
+}
+
+// guarded is the Source of a Node, which may be the service's own. A panic of its code is an error.
+type guarded struct{ dynamicconfig.Source }
+
+// Load implements dynamicconfig.Source.
+func (g guarded) Load(ctx context.Context) (s *dynamicconfig.Snapshot, err error) {
+	defer recovered(&err)
+	return g.Source.Load(ctx)
+}
+
+// Watch implements dynamicconfig.Source.
+func (g guarded) Watch(ctx context.Context, update func(*dynamicconfig.Snapshot, error)) (err error) {
+	defer recovered(&err)
+	return g.Source.Watch(ctx, update)
+}
+
+// recovered turns a panic into *err, with its stack. Callers defer it itself.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w\n%s", rpc.Panicked(p), debug.Stack())
+	}
 }
 
 // follow gives all parts the hosts of ring, and of those that are missing.
@@ -253,10 +285,10 @@ func meshInterval(snapshot *dynamicconfig.Snapshot) time.Duration {
 
 // Stop gives back what this host has leased, hands over the keys that it owns,
 // ends the loops, stops the transport, and returns when nothing runs any more. If ctx ends
-// while calls of other hosts, listeners of limiters, or another Stop have not returned, Stop
-// returns an error, and a later Stop waits for them again. Limiters that are still held go on
-// deciding: by their rules' fallbacks where this host had a grant. Stop may be called at any time,
-// more than once.
+// while calls of other hosts, code of the service or another Stop have not returned, Stop
+// returns an error within a second, and a later Stop waits for them again. Limiters that are still
+// held go on deciding: by their rules' fallbacks where this host had a grant. Stop may be called at
+// any time, more than once.
 func (n *Node) Stop(ctx context.Context) error {
 	if err := n.mu.lock(ctx); err != nil {
 		return err
@@ -269,26 +301,35 @@ func (n *Node) Stop(ctx context.Context) error {
 	}
 	err, listened := n.stopLocked(ctx), n.loops.listened
 	n.mu.unlock()
-	return errors.Join(err, await(ctx, listened))
+	return errors.Join(err, await(ctx, listened, 0, "a listener of limiters"))
 }
 
+// windUp is how much longer than its context Stop waits for what ends with that.
+const windUp = time.Second
+
 func (n *Node) stopLocked(ctx context.Context) error {
-	if n.loops.stop != nil {
-		if n.loops.leave != nil {
-			n.loops.leave(ctx)
-		}
-		n.handOver(ctx, n.ring.Ring().Without(n.address), true)
-		n.loops.stop()
-		n.loops.stop = nil
-		n.loops.Wait()
-		n.takes.Taker.Close()
+	if stop, leave := n.loops.stop, n.loops.leave; stop != nil {
+		ended := make(chan struct{})
+		n.loops.stop, n.loops.ended = nil, ended
+		go func() {
+			defer close(ended)
+			defer context.AfterFunc(ctx, stop)()
+			if leave != nil {
+				leave(ctx)
+			}
+			n.handOver(ctx, n.ring.Ring().Without(n.address), true)
+			stop()
+			n.loops.Wait()
+			n.takes.Taker.Close()
+		}()
 	}
+	err := await(ctx, n.loops.ended, windUp, "a source of limits or members, a remote bucket, or other code of the service")
 	if !n.loops.serves {
-		return nil
+		return err
 	}
-	err := n.transport.Stop(ctx)
-	n.loops.serves = err != nil
-	return err
+	failed := n.transport.Stop(ctx)
+	n.loops.serves = failed != nil
+	return errors.Join(err, failed)
 }
 
 // handOver sends the owners by ring what this node has of keys that it does

@@ -33,8 +33,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -172,11 +174,21 @@ func (m *Members) pace() (interval, after time.Duration) {
 	return time.Duration(stretch * float64(m.config.Interval)), time.Duration(stretch * float64(m.config.After))
 }
 
+// watchListed follows the list, which may be the service's own code. A panic of that is an error.
+func (m *Members) watchListed(ctx context.Context, update func(hosts []ringpop.Host)) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the list of members panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return m.listed.Watch(ctx, update)
+}
+
 // follow pings the hosts on the list, until ctx ends.
 func (m *Members) follow(ctx context.Context, board *roster.Board) error {
 	pinged := make(map[ringpop.Host]context.CancelFunc)
 	var running sync.WaitGroup
-	err := m.listed.Watch(ctx, func(hosts []ringpop.Host) {
+	err := m.watchListed(ctx, func(hosts []ringpop.Host) {
 		if len(hosts) == 0 && len(pinged) > 0 { // else each host would take itself for the only one
 			m.config.Logger.Error("no host is listed any more, so the list before counts: list all hosts, this one too")
 			return
