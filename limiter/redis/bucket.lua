@@ -41,8 +41,8 @@ if state then
 	end
 	local version, ruled, held
 	version, since, at, taken, ruled, held = struct.unpack(format, state)
-	if now < at then -- the clock went back: time stands still until it is there again
-		since, at = since - (at - now), now
+	if now < at then -- the clock went back: the bucket goes on from there, also if it refuses this event
+		since, at, changed = since - (at - now), now, true
 	end
 	if ruled ~= rate or held ~= burst then
 		-- The rule changed at an unknown time since the last write: the slower

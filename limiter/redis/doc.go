@@ -62,6 +62,9 @@
 // the time since the event before. So a key that lacks tokens and has no events
 // while its limit is raised has more of them at its next event than came in.
 //
+// When Redis' clock goes forward, buckets fill as if that time had passed. When it goes back, as after a
+// failover to a machine whose clock is behind, they keep their tokens and fill from there.
+//
 // A Redis that loses its data starts with full buckets: that is one burst more
 // for each key. One that has become a replica refuses to write, which is a
 // failure.
