@@ -50,6 +50,25 @@ func TestARefusalStandsForWhatIsNoEasier(t *testing.T) {
 	}
 }
 
+// An owner's refusal stands also after it has refused another event. So callers of two kinds that wait do
+// not ask in turns, each time.
+func TestARefusalStandsAfterAnother(t *testing.T) {
+	var now stage.Instant
+	_, e, k := grantedGroup(t, autoRule(1), &now, 20, sure, 0)
+	asked := e.asked
+	for range 500 { // for a second
+		now += 2 * second / 1000
+		for _, n := range []int{10, 5} {
+			if d := decideAt(k, now, n, time.Duration(n)*time.Second/5); d.OK || d.RetryAfter <= 0 {
+				t.Fatalf("%d tokens: %+v", n, d)
+			}
+		}
+	}
+	if n := e.asked - asked; n > 4 {
+		t.Errorf("%d of 1000 events asked", n)
+	}
+}
+
 // A host asks at once after the limit, the burst or the debt has changed, unless its owner does not answer.
 func TestARefusalEndsWithTheLimitItWasAbout(t *testing.T) {
 	for _, row := range []struct {

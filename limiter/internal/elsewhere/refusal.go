@@ -18,50 +18,91 @@ const (
 	longestPause = time.Minute
 )
 
-// Refusal says until when asking is known not to help events of this cost or more
-// whose callers wait no longer. It does not change; nil is none.
+// Refusal says until when asking is known not to help: of the last event that was refused, and of
+// earlier ones. It does not change; nil is none.
 type Refusal struct {
+	no
+	earlier []no // of events that cost less than that of no, or whose callers wait longer, or that are refused for longer
+}
+
+// no is the refusal of events of cost n or more whose callers wait no longer than longest.
+type no struct {
 	until   stage.Instant
 	retry   stage.Instant // when the owner may have the tokens, or else until
 	n       int64
 	longest time.Duration
 }
 
+// mostEarlier is how many earlier ones a Refusal has. Callers that wait ask without a budget. If one
+// refusal replaced another, callers of two kinds would ask each time.
+const mostEarlier = 7
+
 // Refuse is the owner's refusal of q, which may be granted after retry; 0 if the owner
-// did not say.
-func Refuse(q stage.Request, retry time.Duration) *Refusal {
+// did not say. before is the Refusal that there was.
+func Refuse(q stage.Request, retry time.Duration, before *Refusal) *Refusal {
 	stands := retry
 	if retry == 0 || retry > longestNo {
 		stands = longestNo
 	}
-	r := &Refusal{n: q.N, longest: q.Longest, until: q.Now.Add(jittered(q.Now, stands))}
+	r := &Refusal{no: no{n: q.N, longest: q.Longest, until: q.Now.Add(jittered(q.Now, stands))}}
 	if r.retry = r.until; retry > 0 {
 		r.retry = q.Now.Add(retry)
+	}
+	if before.Holds(q.Now) {
+		r.keep(q.Now, before.no)
+	}
+	for i := 0; before != nil && i < len(before.earlier); i++ {
+		r.keep(q.Now, before.earlier[i])
 	}
 	return r
 }
 
+// keep adds an earlier one to r if that says more.
+func (r *Refusal) keep(now stage.Instant, e no) {
+	if covered := r.n <= e.n && r.longest >= e.longest && r.until >= e.until; !covered && e.holds(now) && len(r.earlier) < mostEarlier {
+		r.earlier = append(r.earlier, e)
+	}
+}
+
 // Pause is a Refusal of every event for d.
 func Pause(now stage.Instant, d time.Duration) *Refusal {
-	return &Refusal{until: now.Add(d), retry: now.Add(d), longest: stage.Forever}
+	return &Refusal{no: no{until: now.Add(d), retry: now.Add(d), longest: stage.Forever}}
 }
 
-// Stands reports whether r stands for q.
-func (r *Refusal) Stands(q stage.Request) bool {
-	return r.Holds(q.Now) && q.N >= r.n && q.Longest <= r.longest
+// Stands reports whether r stands for q, and when the owner may have the tokens then.
+func (r *Refusal) Stands(q stage.Request) (retry stage.Instant, ok bool) {
+	if r == nil {
+		return 0, false
+	}
+	if r.stands(q) {
+		return r.retry, true
+	}
+	for i := range r.earlier {
+		if r.earlier[i].stands(q) {
+			return r.earlier[i].retry, true
+		}
+	}
+	return 0, false
 }
 
-// Holds reports whether r stands for some events at now. An Instant that a caller chose
+func (r *no) stands(q stage.Request) bool {
+	return r.holds(q.Now) && q.N >= r.n && q.Longest <= r.longest
+}
+
+// Holds reports whether the last event that was refused would be at now.
+func (r *Refusal) Holds(now stage.Instant) bool { return r != nil && r.holds(now) }
+
+// holds reports whether r stands for some events at now. An Instant that a caller chose
 // far in the future does not make it stand for longer than usual.
-func (r *Refusal) Holds(now stage.Instant) bool {
-	return r != nil && now < r.until && r.until.Sub(now) <= longestPause
+func (r *no) holds(now stage.Instant) bool {
+	return now < r.until && r.until.Sub(now) <= longestPause
 }
 
-// Until is when r ends.
+// Until is when an event such as the last one that was refused may be asked for again.
 func (r *Refusal) Until() stage.Instant { return r.until }
 
-// RetryAfter is how long a caller should wait that is refused at now, where the bucket
-// says otherwise: until the first of the two may have the tokens.
+// RetryAfter is how long a caller should wait whose event is refused at now as the last one was, where
+// the bucket says otherwise: until the first of the two may have the tokens.
 func (r *Refusal) RetryAfter(now stage.Instant, otherwise time.Duration) time.Duration {
 	return Sooner(otherwise, r.retry.Sub(now))
 }

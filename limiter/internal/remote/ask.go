@@ -121,8 +121,8 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		return v, stage.Receipt{}
 	}
 	v.Reason = stage.Limited // the cost is not too high for the owner
-	if last := a.lastRefusal(); last.Stands(q) {
-		v.RetryAfter = last.RetryAfter(q.Now, v.RetryAfter)
+	if retry, stands := a.lastRefusal().Stands(q); stands {
+		v.RetryAfter = elsewhere.Sooner(v.RetryAfter, retry.Sub(q.Now))
 		return v, stage.Receipt{}
 	}
 	to := a.started()
@@ -162,7 +162,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		a.borrow(q.Now, l, outcome.Lent)
 		return a.canceled(q)
 	case !outcome.OK:
-		last := elsewhere.Refuse(q, outcome.RetryAfter)
+		last := elsewhere.Refuse(q, outcome.RetryAfter, to.last.Load())
 		to.last.Store(last)
 		v.RetryAfter = last.RetryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}

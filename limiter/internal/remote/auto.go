@@ -149,7 +149,7 @@ func (a *Auto) Allow(ctx context.Context, now stage.Instant) stage.Reason {
 		return reason
 	}
 	q := stage.Request{Now: now, N: 1, Kind: stage.Final}
-	if a.lastRefusal().Stands(q) {
+	if _, stands := a.lastRefusal().Stands(q); stands {
 		return reason // as askOwner does, which also says when to retry
 	}
 	v, _ := a.askOwner(ctx, q, stage.Because(reason))
