@@ -177,7 +177,7 @@ func Here(name string, group *limiter.Group, limits *dynamicconfig.Snapshot, hos
 // Sum is the Explanation of key under limits: owner is who owns it, and hosts what each
 // host knows.
 func Sum(limits *dynamicconfig.Snapshot, key, owner string, hosts []Host) Explanation {
-	e := Explanation{Key: limits.Shown(key), Owner: owner, Hosts: hosts}
+	e := Explanation{Key: shown(limits, key), Owner: owner, Hosts: hosts}
 	rule, ok := limits.Match(key)
 	e.together(rule)
 	if ok {
@@ -255,7 +255,7 @@ func count(b bool) int {
 // Look returns what group knows of key under limits, in a cluster of so many hosts. It
 // changes nothing, and brings no key to life. Neither group nor limits may be nil.
 func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key string) Key {
-	k := Key{Key: limits.Shown(key)}
+	k := Key{Key: shown(limits, key)}
 	rule, ok := limits.Match(key)
 	switch {
 	case len(key) == 0 || len(key) > rpc.MaxKeyLength:
@@ -295,6 +295,14 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 	k.because(rule, status.Answering(), hosts)
 	k.Because += overridden(rule)
 	return k
+}
+
+// shown is key as people may see it. Of a key that is too long to be valid, it is the beginning.
+func shown(limits *dynamicconfig.Snapshot, key string) string {
+	if len(key) > rpc.MaxKeyLength {
+		return limits.Shown(key[:rpc.MaxKeyLength]) + "…"
+	}
+	return limits.Shown(key)
 }
 
 // unmatched says what becomes of keys that no rule matches.

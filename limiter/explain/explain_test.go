@@ -63,6 +63,10 @@ func TestTheSumOfHosts(t *testing.T) {
 	if k := Look(g, s, 3, strings.Repeat("k", 1025)); !k.Refuses {
 		t.Errorf("%+v", k)
 	}
+	long := strings.Repeat("x", 1<<20)
+	if of, at := Sum(above, long, "b", nil).Key, Look(g, above, 3, long).Key; of != long[:1024]+"…" || at != of {
+		t.Errorf("of a key of 1 MiB, %d bytes are shown, and %d of each host", len(of), len(at))
+	}
 }
 
 // Under max_debt, events happen while the bucket is not in debt, also without a whole token, if
