@@ -25,6 +25,8 @@ func TestAMistakeIsToldOnceWithWhatToWrite(t *testing.T) {
 		`{limits: [], overrides: [{key: a, limit: 2, until: 2026-11-23T05:00:00Z, author: a, reason: r}]}`:    `limit: "2" has no unit: write events per second, minute, hour or day, as in 1000/s, 5/m or 100/h, or slots, as in 100 in-flight; or a factor, as in 2x, or bypass`,
 		`{limits: [], overrides: [{key: a, limit: [2x], until: 2026-11-23T05:00:00Z, author: a, reason: r}]}`: `limit: is a list: write a factor, as in 2x, a limit, as in 500/s, or bypass`,
 		`{limits: [], overrides: [{key: a, limit: 2x, until: 2026, author: a, reason: r}]}`:                   `until: "2026" is not a time: write it as in 2026-11-23T05:00:00Z`,
+		`limits: [{key: a, limit: 1/s, burst: "20"}]`:                                                         `burst: is the text "20": write 1 or more tokens, as in 2000, without quotes`,
+		`limits: [{key: a*, limit: 1/s, shared: "true"}]`:                                                     `shared: is the text "true": write true or false, without quotes`,
 		`limits: [{key: a, rate: 1/s}]`:                                                                       `rule "a": there is no field "rate": did you mean limit?`,
 		`limits: [{pattern: a, limit: 1/s}]`:                                                                  `rule number 1: there is no field "pattern": did you mean key?`,
 		`limits: [a:b: 10/s]`:                                                                                 `rule number 1: write - {key: "a:b", limit: 10/s}`,

@@ -136,6 +136,9 @@ func (d *decoder) scalarOf(n ast.Node, who, name string, to any) bool {
 	}
 	switch {
 	case want != "":
+		if _, err := quantity.ParseNumber(text); quoted && (err == nil || text == "true" || text == "false") {
+			want += ", without quotes"
+		}
 		d.Add(strictyaml.Place(n), "%s: is %s: write %s", who, d.Kind(n), want)
 	case err != nil:
 		d.Add(strictyaml.Place(n), "%s: %v", who, err)
