@@ -415,7 +415,7 @@ func TestEarlyReportsToOneOwnerShareMessages(t *testing.T) {
 		var mu sync.Mutex // protects calls and rows
 		calls, rows := make(map[string]int), 0
 		stop := running(t, g, updater(func(_ context.Context, u *usage.Report, done func(usage.Part, *usage.Grants, error)) {
-			for _, part := range usage.Split(u, letters{}, 0) {
+			for _, part := range usage.Split(u, letters{}) {
 				mu.Lock()
 				calls[part.Owner]++
 				rows += part.Usage.Len()

@@ -46,11 +46,5 @@ type Peers interface {
 // ErrNoOwner is the error of keys for which the Placement has no owner.
 var ErrNoOwner = errors.New("rpc: no host owns these keys, because the list of members is empty, or not known before Start")
 
-const (
-	// DefaultMaxCalls is the default of how many calls one Fanout or Claimant
-	// makes at the same time.
-	DefaultMaxCalls = 256
-
-	// DefaultKeysPerCall is the default of how many keys one call carries.
-	DefaultKeysPerCall = 10_000
-)
+// KeysPerCall is how many keys one call carries at most.
+const KeysPerCall = 10_000

@@ -47,9 +47,6 @@ type Claimant struct {
 	// Timeout bounds each call; default DefaultTimeout. Higher means
 	// that one hung owner holds up the answers of the others for longer.
 	Timeout time.Duration
-
-	// MaxCalls bounds the calls of one Claim at once; default rpc.DefaultMaxCalls.
-	MaxCalls int
 }
 
 // Claim asks the owners of c's keys, all at once, and returns their
@@ -89,9 +86,9 @@ func (a *Claimant) each(ctx context.Context, c *Claims, timeout time.Duration, d
 	if timeout <= 0 {
 		timeout = DefaultTimeout
 	}
-	parts := fan.Split(len(c.Rows), rpc.DefaultKeysPerCall, a.Placement,
+	parts := fan.Split(len(c.Rows), rpc.KeysPerCall, a.Placement,
 		func(i int) string { return c.Rows[i].Key }, func(i int) int { return c.Rows[i].maxSize() })
-	fan.Each(len(parts), a.MaxCalls, func(i int) (answer *Leases, err error) {
+	fan.Each(len(parts), func(i int) (answer *Leases, err error) {
 		owner, c := parts[i].Owner, &Claims{Rows: fan.Pick(c.Rows, parts[i].Rows)}
 		err = fan.Call(ctx, "claim", len(c.Rows), "", owner, timeout, func(ctx context.Context) (err error) {
 			answer, err = a.ask(ctx, owner, c)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -146,11 +147,14 @@ func TestClaimsEndWithTheirContext(t *testing.T) {
 }
 
 func TestManyClaimsGoInPartsThatTransportsTake(t *testing.T) {
+	var mu sync.Mutex // protects the following
 	largest, calls := 0, 0
 	c := &claims.Claimant{
-		Host: "me", Placement: byPrefix{}, Self: "local", MaxCalls: 1,
+		Host: "me", Placement: byPrefix{}, Self: "local",
 		Local: rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+			mu.Lock()
 			largest, calls = max(largest, len(payload.Value)), calls+1
+			mu.Unlock()
 			return lending("l").Update(ctx, host, payload)
 		}),
 	}

@@ -94,7 +94,7 @@ func BenchmarkSplit(b *testing.B) {
 	u, ring := sampleUsage(benchKeys), modulo{"a", "b", "c", "d", "e"}
 	b.ReportAllocs()
 	for b.Loop() {
-		if parts := usage.Split(u, ring, 0); len(parts) != len(ring) {
+		if parts := usage.Split(u, ring); len(parts) != len(ring) {
 			b.Fatal(len(parts))
 		}
 	}

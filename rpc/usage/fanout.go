@@ -55,14 +55,6 @@ type Fanout struct {
 
 	// Codecs by the name of the algorithm; Columnar for all others.
 	Codecs map[string]Codec
-
-	// MaxKeysPerCall bounds the keys in one call; default rpc.DefaultKeysPerCall.
-	// Higher means fewer and larger messages.
-	MaxKeysPerCall int
-
-	// MaxCalls bounds the calls at once; default rpc.DefaultMaxCalls. If there
-	// are more, a call that times out holds up another.
-	MaxCalls int
 }
 
 // Update asks the owners of r's keys, one call per Part and all at once, and
@@ -78,11 +70,11 @@ type Fanout struct {
 //
 // Update does not keep r, and done may keep what it is given.
 func (f *Fanout) Update(ctx context.Context, r *Report, timeout time.Duration, done func(Part, *Grants, error)) {
-	parts := Split(r, f.Placement, f.MaxKeysPerCall)
+	parts := Split(r, f.Placement)
 	// Calls wait for the network at once, but their messages are made one
 	// after another: what else the process has to do gets its turn between.
 	var turn sync.Mutex
-	fan.Each(len(parts), f.MaxCalls, func(i int) (*Grants, error) {
+	fan.Each(len(parts), func(i int) (*Grants, error) {
 		return f.ask(ctx, &parts[i], timeout, &turn)
 	}, func(i int, g *Grants, err error) {
 		deliver(parts[i], g, err, done)

@@ -130,11 +130,16 @@ func TestABadOwnerCostsOnlyItsOwnKeys(t *testing.T) {
 func TestEachCallHasADeadlineOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := rpctest.New(1)
-		f := &usage.Fanout{Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers(), MaxCalls: 1}
-		network.Cut("me", "lost")
+		f := &usage.Fanout{Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers()}
+		var keys []string
+		for i := range 256 { // as many calls as there are at once
+			lost := fmt.Sprint("lost-", i)
+			network.Cut("me", lost)
+			keys = append(keys, lost+":1")
+		}
 		network.Host("slow").Serve(&granting{})
 		network.SetFaults("me", "slow", rpctest.Faults{Delay: 900 * time.Millisecond})
-		r := update(t.Context(), f, usageOf("lost:1", "slow:1"))
+		r := update(t.Context(), f, usageOf(append(keys, "slow:1")...))
 		if r.errs["slow:1"] != nil || r.took["slow"] != 1900*time.Millisecond {
 			t.Errorf("after the lost call had its second: %v %v", r.errs["slow:1"], r.took)
 		}
@@ -144,20 +149,29 @@ func TestEachCallHasADeadlineOfItsOwn(t *testing.T) {
 func TestUpdateEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := rpctest.New(1)
-		network.Cut("me", "a")
-		f := &usage.Fanout{Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers(), MaxKeysPerCall: 1, MaxCalls: 2}
+		f := &usage.Fanout{Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers()}
+		var keys []string
+		for i := range 300 {
+			lost := fmt.Sprint("lost-", i)
+			network.Cut("me", lost)
+			keys = append(keys, lost+":1")
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		r := update(ctx, f, usageOf("a:1", "a:2", "a:3", "a:4"))
+		r := update(ctx, f, usageOf(keys...))
 		if took := time.Since(start); took != 300*time.Millisecond {
 			t.Errorf("took %v", took)
 		}
-		if len(r.errs) != 4 {
-			t.Errorf("%d of 4 keys have their error: %v", len(r.errs), r.errs)
+		if len(r.errs) != len(keys) {
+			t.Errorf("%d of %d keys have their error: %v", len(r.errs), len(keys), r.errs)
 		}
-		if network.Sent("me", "a") != 2 {
-			t.Errorf("%d calls; those whose turn came too late are not made", network.Sent("me", "a"))
+		sent := 0
+		for i := range keys {
+			sent += int(network.Sent("me", fmt.Sprint("lost-", i)))
+		}
+		if sent != 256 {
+			t.Errorf("%d calls; those whose turn came too late are not made", sent)
 		}
 	})
 }
@@ -177,11 +191,16 @@ func TestCallsAtOnceAreBounded(t *testing.T) {
 			return (&granting{}).Update(ctx, host, payload)
 		})
 		network := rpctest.New(1)
-		network.Host("a").Serve(busy)
-		f := &usage.Fanout{Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers(), MaxKeysPerCall: 1, MaxCalls: 3}
-		r := update(t.Context(), f, usageOf("a:1", "a:2", "a:3", "a:4", "a:5", "a:6", "a:7"))
-		if len(r.burst) != 7 || most.Load() != 3 {
-			t.Errorf("%d answers, %d calls at once; want 7 and 3", len(r.burst), most.Load())
+		f := &usage.Fanout{Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers()}
+		var keys []string
+		for i := range 600 {
+			owner := fmt.Sprint("owner-", i)
+			network.Host(owner).Serve(busy)
+			keys = append(keys, owner+":1")
+		}
+		r := update(t.Context(), f, usageOf(keys...))
+		if len(r.burst) != len(keys) || most.Load() != 256 {
+			t.Errorf("%d answers, %d calls at once; want %d and 256", len(r.burst), most.Load(), len(keys))
 		}
 	})
 }

@@ -109,7 +109,7 @@ func TestAForwardedAnswerIsThatOfOneDeciderOfAllKeys(t *testing.T) {
 		}
 		forward := &usage.Forward{Fanout: &usage.Fanout{
 			Host: "edge", Placement: byPrefix{}, Peers: owners,
-			Self: "o0", Local: owners["o0"], MaxKeysPerCall: rapid.IntRange(1, 50).Draw(t, "per call"),
+			Self: "o0", Local: owners["o0"],
 		}}
 		payload := encoded(t, u)
 		answer, err := forward.Update(t.Context(), "caller", payload)

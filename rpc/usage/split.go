@@ -31,19 +31,16 @@ type Part struct {
 }
 
 // Split groups r's rows by owner, in the order in which owners first appear,
-// at most maxKeys (0: rpc.DefaultKeysPerCall) and about 3 MiB in each part. Every
+// at most rpc.KeysPerCall and about 3 MiB in each part. Every
 // row is in one part. It keeps nothing of r but the keys' strings.
-func Split(r *Report, p rpc.Placement, maxKeys int) []Part {
+func Split(r *Report, p rpc.Placement) []Part {
 	if r.Len() == 0 {
 		return nil
 	}
 	if err := r.checkColumns(); err != nil {
 		return []Part{{Usage: r, Rows: fan.UpTo(r.Len()), Err: err}}
 	}
-	if maxKeys <= 0 {
-		maxKeys = rpc.DefaultKeysPerCall
-	}
-	split := fan.Split(r.Len(), min(maxKeys, rpc.MaxKeys), p,
+	split := fan.Split(r.Len(), rpc.KeysPerCall, p,
 		func(i int) string { return r.Keys[i] }, func(i int) int { return len(r.Keys[i]) + rowBytes })
 	parts := make([]Part, len(split))
 	for i, s := range split {

@@ -37,15 +37,14 @@ func usageOf(keys ...string) *usage.Report {
 
 func TestSplitGroupsByOwner(t *testing.T) {
 	u := usageOf("b:1", "a:1", "b:2", "b:3", "a:2", ":none")
-	parts := usage.Split(u, byPrefix{}, 2)
+	parts := usage.Split(u, byPrefix{})
 	want := []struct {
 		owner string
 		rows  []int
 		err   error
 	}{
-		{"b", []int{0, 2}, nil},
+		{"b", []int{0, 2, 3}, nil},
 		{"a", []int{1, 4}, nil},
-		{"b", []int{3}, nil}, // b's first part is full
 		{"", []int{5}, rpc.ErrNoOwner},
 	}
 	if len(parts) != len(want) {
@@ -65,10 +64,9 @@ func TestSplitPutsEveryRowInOnePart(t *testing.T) {
 			keys = append(keys, rapid.StringMatching(`[a-d]?:[0-9]`).Draw(t, "key"))
 		}
 		u := usageOf(keys...)
-		limit := rapid.IntRange(1, 8).Draw(t, "limit")
 		seen := make([]bool, len(keys))
-		for _, p := range usage.Split(u, byPrefix{}, limit) {
-			if p.Owner == "" && p.Err == nil || p.Owner != "" && (p.Err != nil || p.Usage.Len() > limit) {
+		for _, p := range usage.Split(u, byPrefix{}) {
+			if p.Owner == "" && p.Err == nil || p.Owner != "" && p.Err != nil {
 				t.Fatalf("%q has %d keys, %v", p.Owner, p.Usage.Len(), p.Err)
 			}
 			if !slices.IsSorted(p.Rows) || len(p.Rows) != p.Usage.Len() {
@@ -97,10 +95,10 @@ func TestSplitPutsEveryRowInOnePart(t *testing.T) {
 func TestSplitKeepsLongKeysBelowTheMessageBound(t *testing.T) {
 	var keys []string
 	long := "a:" + strings.Repeat("k", rpc.MaxKeyLength-2)
-	for range rpc.DefaultKeysPerCall {
+	for range rpc.KeysPerCall {
 		keys = append(keys, long)
 	}
-	parts := usage.Split(usageOf(keys...), byPrefix{}, 0)
+	parts := usage.Split(usageOf(keys...), byPrefix{})
 	for i, p := range parts {
 		payload, err := usage.Columnar{}.EncodeReport(p.Usage)
 		if err != nil {
@@ -112,22 +110,25 @@ func TestSplitKeepsLongKeysBelowTheMessageBound(t *testing.T) {
 	}
 }
 
-func TestAPartHasNoMoreKeysThanAMessage(t *testing.T) {
-	keys := make([]string, rpc.MaxKeys+1)
+func TestAFullPartIsFollowedByAnother(t *testing.T) {
+	keys := make([]string, rpc.KeysPerCall+2)
 	for i := range keys {
 		keys[i] = "a:k"
 	}
-	for _, p := range usage.Split(usageOf(keys...), byPrefix{}, 2*rpc.MaxKeys) {
-		if err := p.Usage.Check(); err != nil {
-			t.Error(err)
-		}
+	keys[3] = "b:k"
+	var sizes []int
+	for _, p := range usage.Split(usageOf(keys...), byPrefix{}) {
+		sizes = append(sizes, p.Usage.Len())
+	}
+	if want := []int{rpc.KeysPerCall, 1, 1}; !slices.Equal(sizes, want) {
+		t.Errorf("parts have %v keys, want %v", sizes, want)
 	}
 }
 
 func TestSplitRefusesColumnsThatDisagree(t *testing.T) {
 	u := usageOf("a:1", "a:2")
 	u.Weight = u.Weight[:1]
-	parts := usage.Split(u, byPrefix{}, 0)
+	parts := usage.Split(u, byPrefix{})
 	if len(parts) != 1 || len(parts[0].Rows) != 2 {
 		t.Fatalf("%+v", parts)
 	}

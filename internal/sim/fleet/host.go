@@ -204,7 +204,7 @@ func (f *Fleet) report(h *Host) {
 		batches = driver.Of(h.group).Early(h.Local(f.Now))
 	}
 	for _, batch := range batches {
-		for _, part := range usage.Split(&batch.Usage, h.ring, 0) {
+		for _, part := range usage.Split(&batch.Usage, h.ring) {
 			f.call(h, batch, part)
 		}
 	}

@@ -44,7 +44,7 @@ func newReporting(t testing.TB, traits dynamicconfig.Traits, answer func() strin
 // send answers the message to each owner.
 func (r *reporting) send(now stage.Instant, batches []*Batch) {
 	for _, b := range batches {
-		for _, part := range usage.Split(&b.Usage, byLetter{}, 0) {
+		for _, part := range usage.Split(&b.Usage, byLetter{}) {
 			if b.early {
 				r.messages[part.Owner]++
 			}
@@ -168,7 +168,7 @@ func TestAnOwnerGetsFewMessages(t *testing.T) {
 
 // A message has no more keys than an owner accepts.
 func TestAMessageOfManyKeysIsSplit(t *testing.T) {
-	const keys = rpc.DefaultKeysPerCall + 1
+	const keys = rpc.KeysPerCall + 1
 	h := newHost(t, 1000, reportsEarly, 10)
 	for i := range keys {
 		h.use(0, fmt.Sprint(i), 60)
@@ -177,8 +177,8 @@ func TestAMessageOfManyKeysIsSplit(t *testing.T) {
 	if len(batches) != 1 || batches[0].Usage.Len() != keys {
 		t.Fatalf("%d batches", len(batches))
 	}
-	for _, part := range usage.Split(&batches[0].Usage, onlyOwner{}, 0) {
-		if n := len(part.Rows); n > rpc.DefaultKeysPerCall {
+	for _, part := range usage.Split(&batches[0].Usage, onlyOwner{}) {
+		if n := len(part.Rows); n > rpc.KeysPerCall {
 			t.Errorf("a message has %d keys", n)
 		}
 	}

@@ -53,18 +53,19 @@ func Split(n, most int, placement rpc.Placement, key func(i int) string, size fu
 	return parts
 }
 
-// Each calls ask for 0 to n-1, at most calls of them at the same time, and done
+// maxCalls bounds the calls of one Each at the same time. If there are more, a call that times out
+// holds up another.
+const maxCalls = 256
+
+// Each calls ask for 0 to n-1, at most 256 of them at the same time, and done
 // with each result as soon as it is there. Done runs on the caller's goroutine.
 // Each returns after the last result, and leaves no goroutine behind. A call that ends
 // its goroutine is an error; a single call is on the caller's goroutine.
-func Each[A any](n, calls int, ask func(i int) (A, error), done func(i int, answer A, err error)) {
+func Each[A any](n int, ask func(i int) (A, error), done func(i int, answer A, err error)) {
 	if n == 1 {
 		answer, err := ask(0)
 		done(0, answer, err)
 		return
-	}
-	if calls <= 0 {
-		calls = rpc.DefaultMaxCalls
 	}
 	type result struct {
 		i      int
@@ -94,7 +95,7 @@ func Each[A any](n, calls int, ask func(i int) (A, error), done func(i int, answ
 			one(i)
 		}
 	}
-	for range min(calls, n) {
+	for range min(maxCalls, n) {
 		go work()
 	}
 	for range n {

@@ -52,7 +52,7 @@ func (t *Taker) TakeAll(ctx context.Context, takes []usage.Take, timeout time.Du
 		}
 	}
 	if t.simulation == nil {
-		fan.Each(len(owners), 0, ask, record)
+		fan.Each(len(owners), ask, record)
 		return
 	}
 	for i := range owners {

@@ -246,7 +246,7 @@ func (t *Taker) Send(ctx context.Context, rows []usage.Take) error {
 	var errs []error
 	parts := fan.Split(len(rows), takesPerCall, t.Placement,
 		func(i int) string { return rows[i].Key }, func(i int) int { return len(rows[i].Key) })
-	fan.Each(len(parts), 0, func(i int) (usage.Taken, error) {
+	fan.Each(len(parts), func(i int) (usage.Taken, error) {
 		payload, err := usage.EncodeTakes(&usage.Takes{Rows: fan.Pick(rows, parts[i].Rows)})
 		if err != nil {
 			return usage.Taken{}, err
