@@ -55,20 +55,13 @@ func Encode(r *Report) (*anypb.Any, error) {
 // keys share one string of that message: a caller that keeps a key for longer must
 // strings.Clone it. After an error, an ErrPayload, r is empty.
 func Decode(payload *anypb.Any, r *Report) error {
-	message, err := wire.Body(payload, TypeURL)
-	clear(r.Rows) // rows beyond those of this message would keep the keys of an earlier one alive
+	return wire.Decode(payload, TypeURL, r.reset, r.read, r.Check)
+}
+
+// reset empties r, whose rows would keep the keys of an earlier message alive.
+func (r *Report) reset() {
+	clear(r.Rows)
 	*r = Report{Rows: r.Rows[:0]}
-	if err == nil {
-		err = r.read(message)
-	}
-	if err == nil {
-		err = r.Check()
-	}
-	if err != nil {
-		clear(r.Rows)
-		*r = Report{Rows: r.Rows[:0]}
-	}
-	return err
 }
 
 func (r *Report) read(message []byte) error {

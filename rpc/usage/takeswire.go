@@ -125,20 +125,13 @@ func upMillis(d time.Duration) uint64 { return wire.Up(d, time.Millisecond) }
 // t has. All keys share one string of that message: a caller that keeps a key for
 // longer must strings.Clone it. After an error, an ErrPayload, t is empty.
 func DecodeTakes(payload *anypb.Any, t *Takes) error {
-	message, err := wire.Body(payload, TakesTypeURL)
-	clear(t.Rows) // rows beyond those of this message would keep the keys of an earlier one alive
+	return wire.Decode(payload, TakesTypeURL, t.reset, t.read, t.Check)
+}
+
+// reset empties t, whose rows would keep the keys of an earlier message alive.
+func (t *Takes) reset() {
+	clear(t.Rows)
 	*t = Takes{Withdrawn: t.Withdrawn[:0], Rows: t.Rows[:0]}
-	if err == nil {
-		err = t.read(message)
-	}
-	if err == nil {
-		err = t.Check()
-	}
-	if err != nil {
-		clear(t.Rows)
-		*t = Takes{Withdrawn: t.Withdrawn[:0], Rows: t.Rows[:0]}
-	}
-	return err
 }
 
 func (t *Takes) read(message []byte) error {
@@ -213,18 +206,8 @@ func (t *Took) setAnswer(v uint64) {
 // that t has, and keeps nothing of payload. After an error, an ErrPayload, t
 // is empty.
 func DecodeTaken(payload *anypb.Any, n int, t *Taken) error {
-	message, err := wire.Body(payload, TakenTypeURL)
-	*t = Taken{Rows: t.Rows[:0]}
-	if err == nil {
-		err = t.read(message, n)
-	}
-	if err == nil {
-		err = t.Check(n)
-	}
-	if err != nil {
-		*t = Taken{Rows: t.Rows[:0]}
-	}
-	return err
+	return wire.Decode(payload, TakenTypeURL, func() { *t = Taken{Rows: t.Rows[:0]} },
+		func(message []byte) error { return t.read(message, n) }, func() error { return t.Check(n) })
 }
 
 func (t *Taken) read(message []byte, n int) error {

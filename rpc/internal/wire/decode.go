@@ -59,6 +59,23 @@ func Body(payload *anypb.Any, typeURL string) ([]byte, error) {
 	return payload.Value, nil
 }
 
+// Decode has read take in the message of payload, which is of the type that typeURL names, and check say whether
+// what it says is within the contract. It calls reset before, and after an error.
+func Decode(payload *anypb.Any, typeURL string, reset func(), read func(message []byte) error, check func() error) error {
+	reset()
+	message, err := Body(payload, typeURL)
+	if err == nil {
+		err = read(message)
+	}
+	if err == nil {
+		err = check()
+	}
+	if err != nil {
+		reset()
+	}
+	return err
+}
+
 // Parse sorts what message says into fields, by number. The field with number i
 // is of kind kinds[i]; fields of another kind or number are skipped, so that a
 // message of a later release can be read.
