@@ -86,7 +86,8 @@ func (u *update) Rows(now time.Duration, rows []int32, hashes []uint64, keys []*
 		var err error
 		if n, err = u.rows(rows, hashes, n); err != nil {
 			u.failed, u.why = rows[n], err
-			u.fail(int(u.failed))
+			u.core.metrics.invalid.Inc(1)
+			u.put(int(u.failed), account.Grant{}, 0)
 		}
 	}
 }
@@ -152,14 +153,6 @@ func (u *update) rows(rows []int32, hashes []uint64, n int) (at int, err error) 
 		}
 	}
 	return at, err
-}
-
-// fail ends row i, for which an algorithm is to blame.
-func (u *update) fail(i int) {
-	defer func() { _ = recover() }() // it may do so again
-
-	u.core.metrics.invalid.Inc(1)
-	u.put(i, account.Grant{}, 0)
 }
 
 // row decides row i, whose key has this hash, and which likely guesses at.

@@ -23,6 +23,7 @@ import (
 
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/headgatepb"
+	"github.com/headgate/headgate/rpc/internal/wire"
 )
 
 // TypeURL is that of a question.
@@ -74,11 +75,12 @@ func Check(q *headgatepb.Question) error {
 }
 
 func decode(payload *anypb.Any) (*headgatepb.Question, error) {
-	q := new(headgatepb.Question)
-	if rpc.MessageName(payload.GetTypeUrl()) != rpc.MessageName(TypeURL) {
-		return nil, rpc.Refuse("%.100q is no question", payload.GetTypeUrl())
+	message, err := wire.Body(payload, TypeURL)
+	if err != nil {
+		return nil, err
 	}
-	if err := proto.Unmarshal(payload.GetValue(), q); err != nil {
+	q := new(headgatepb.Question)
+	if err := proto.Unmarshal(message, q); err != nil {
 		return nil, rpc.Refuse("the question cannot be read: %v", err)
 	}
 	return q, Check(q)

@@ -139,17 +139,13 @@ func (r *Report) read(message []byte) (err error) {
 	if r.Weight, err = f[reportWeights].Halves("weights", r.Weight, n); err != nil {
 		return err
 	}
-	if wants := &f[reportWants]; len(wants.Raw) == 0 {
-		r.Wants = nil
-	} else if r.Wants, err = wants.Halves("wants", r.Wants, n); err != nil {
+	if r.Wants, err = wire.Optional(&f[reportWants], (*wire.Run).Halves, "wants", r.Wants, n); err != nil {
 		return err
 	}
-	if slots := &f[reportSlots]; len(slots.Raw) == 0 {
-		r.Slots = nil
-	} else if r.Slots, err = slots.Counts("slots", r.Slots, n); err != nil {
+	if r.Slots, err = wire.Optional(&f[reportSlots], (*wire.Run).Counts, "slots", r.Slots, n); err != nil {
 		return err
 	}
-	if r.Cost, err = f[reportCosts].Optional("costs", r.Cost, n); err != nil {
+	if r.Cost, err = wire.Optional(&f[reportCosts], (*wire.Run).Floats, "costs", r.Cost, n); err != nil {
 		return err
 	}
 	r.Elapsed, err = f[reportElapsedEach].Millis("elapsed", f[reportElapsed].Value, r.Elapsed, n, rpc.MaxElapsed)
@@ -238,7 +234,7 @@ func (g *Grants) read(message []byte, n int) (err error) {
 	if g.Used, err = f[grantsUsed].Floats("used", nil, n); err != nil {
 		return err
 	}
-	if g.Tokens, err = f[grantsTokens].Optional("tokens", nil, n); err != nil {
+	if g.Tokens, err = wire.Optional(&f[grantsTokens], (*wire.Run).Floats, "tokens", nil, n); err != nil {
 		return err
 	}
 	if g.Lease, err = f[grantsLeaseEach].Millis("lease", f[grantsLease].Value, nil, n, rpc.MaxLease); err != nil {

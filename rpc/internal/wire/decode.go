@@ -108,6 +108,21 @@ func Parse(message []byte, kinds []Kind, fields []Run) error {
 	return nil
 }
 
+// Each calls do for each string and message that stands under number within message.
+func Each(message []byte, number protowire.Number, do func(raw []byte) error) error {
+	for len(message) > 0 {
+		found, kind, _, raw, rest, err := next(message)
+		if err == nil && found == number && kind == protowire.BytesType {
+			err = do(raw)
+		}
+		if err != nil {
+			return err
+		}
+		message = rest
+	}
+	return nil
+}
+
 // next takes the first field off message. raw is what a length-delimited field
 // holds, and the value's own bytes of any other.
 func next(message []byte) (number protowire.Number, kind protowire.Type, value uint64, raw, rest []byte, err error) {
@@ -272,12 +287,12 @@ func (f *Run) Halves(name string, out []float64, n int) ([]float64, error) {
 	return out, nil
 }
 
-// Optional is Floats, but a column that is left out is nil.
-func (f *Run) Optional(name string, out []float64, n int) ([]float64, error) {
+// Optional is read of f, but a column that is left out is nil.
+func Optional[T any](f *Run, read func(f *Run, name string, out []T, n int) ([]T, error), name string, out []T, n int) ([]T, error) {
 	if len(f.Raw) == 0 {
 		return nil, nil
 	}
-	return f.Floats(name, out, n)
+	return read(f, name, out, n)
 }
 
 // Millis reads a column of n durations of at most most into out[:n]. If it is left

@@ -11,12 +11,12 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/headgatepb"
+	"github.com/headgate/headgate/rpc/internal/wire"
 	"github.com/headgate/headgate/rpc/questions"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -266,7 +266,7 @@ func Check(payload *anypb.Any) (err error) {
 
 // readAnswers returns the answers in a report. The error is an ErrPayload.
 func readAnswers(message []byte) (all []*headgatepb.Answered, err error) {
-	err = each(message, usageAnswers, func(row []byte) error {
+	err = wire.Each(message, usageAnswers, func(row []byte) error {
 		a := new(headgatepb.Answered)
 		if err := proto.Unmarshal(row, a); err != nil {
 			return rpc.Refuse("an answer cannot be read: %v", err)
@@ -282,7 +282,7 @@ func readAnswers(message []byte) (all []*headgatepb.Answered, err error) {
 
 // readQuestions returns the questions in grants. The error is an ErrPayload.
 func readQuestions(message []byte) (all []*headgatepb.Question, err error) {
-	err = each(message, grantsQuestions, func(row []byte) error {
+	err = wire.Each(message, grantsQuestions, func(row []byte) error {
 		q := new(headgatepb.Question)
 		if err := proto.Unmarshal(row, q); err != nil {
 			return rpc.Refuse("a question cannot be read: %v", err)
@@ -294,26 +294,4 @@ func readQuestions(message []byte) (all []*headgatepb.Question, err error) {
 		return questions.Check(q)
 	})
 	return all, err
-}
-
-// each calls do for each message that stands under number within message.
-func each(message []byte, number protowire.Number, do func(row []byte) error) error {
-	for len(message) > 0 {
-		found, kind, n := protowire.ConsumeTag(message)
-		if n < 0 {
-			return rpc.Refuse("not a protobuf message: %w", protowire.ParseError(n))
-		}
-		size := protowire.ConsumeFieldValue(found, kind, message[n:])
-		if size < 0 {
-			return rpc.Refuse("not a protobuf message: field %d: %w", found, protowire.ParseError(size))
-		}
-		if found == number && kind == protowire.BytesType {
-			row, _ := protowire.ConsumeBytes(message[n:])
-			if err := do(row); err != nil {
-				return err
-			}
-		}
-		message = message[n+size:]
-	}
-	return nil
 }
