@@ -176,7 +176,11 @@ func TestTheUnitIsOneThatSystemdTakes(t *testing.T) {
 		t.Skip("there is no systemd-analyze")
 	}
 	unit := filepath.Join(t.TempDir(), "headgate.service")
-	text := strings.ReplaceAll(read(t, "../../examples/deploy/systemd/headgate.service"), "/usr/bin/headgate", "/bin/true")
+	text := read(t, "../../examples/deploy/systemd/headgate.service")
+	if !strings.Contains(text, "\nStartLimitIntervalSec=0\n") {
+		t.Error("systemd gives up on a daemon that cannot start five times in 10 s")
+	}
+	text = strings.ReplaceAll(text, "/usr/bin/headgate", "/bin/true")
 	if err := os.WriteFile(unit, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
