@@ -33,6 +33,10 @@ type Limits struct {
 	// work on these. Beyond it, a peer with more than its even part loses the
 	// connections on which more are reset.
 	Resets int
+	// Frames bounds the frames within 1 s that do nothing for a call, over all connections of
+	// a listener, beside those that a client needs; > 0. Beyond it, a peer with more than its
+	// even part loses the connections on which more come.
+	Frames int
 	// Receive is how long one request may take to arrive, and how long a client may take
 	// no part of a large answer; > 0.
 	Receive time.Duration
@@ -47,6 +51,7 @@ var DefaultLimits = Limits{
 	TotalBytes: 64 << 20,
 	MoreCalls:  8192,
 	Resets:     5000,
+	Frames:     20_000,
 	Receive:    10 * time.Second,
 	Idle:       10 * time.Minute,
 }
@@ -137,7 +142,7 @@ func (r *requests) begin(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
-	r.in.skip, r.heard = prefaceLength, now
+	r.in.skip, r.heard, r.spare = prefaceLength, now, spareAtFirst
 	r.open = make(map[uint32]request)
 }
 
@@ -178,8 +183,10 @@ func (c *conn) Read(p []byte) (int, error) {
 // check notes what came, and closes what breaks the limits. It reports whether that is c.
 func (c *conn) check(p []byte) bool {
 	l := c.listener.limits
-	bytes, unfinished, resets := c.requests.arrived(p, time.Now())
-	return c.bound(bytes > l.Bytes || unfinished > l.Unfinished || c.tooManyResets(resets))
+	now := time.Now()
+	bytes, unfinished, resets, idle := c.requests.arrived(p, now)
+	tooIdle := idle > 0 && c.listener.held.idle.add(c.peer, idle, l.Frames, now)
+	return c.bound(bytes > l.Bytes || unfinished > l.Unfinished || c.tooManyResets(resets) || tooIdle)
 }
 
 // tooManyResets notes that n requests were reset, and reports whether that breaks the limit.

@@ -69,7 +69,7 @@ func frame(c net.Conn, kind, flags, stream byte, n int) {
 	_, _ = c.Write(append([]byte{byte(n >> 16), byte(n >> 8), byte(n), kind, flags, 0, 0, 0, stream}, make([]byte, n)...))
 }
 
-var tight = Limits{Unfinished: 3, Bytes: 100, TotalBytes: 150, MoreCalls: 4, Resets: 60, Receive: 10 * time.Second, Idle: time.Minute}
+var tight = Limits{Unfinished: 3, Bytes: 100, TotalBytes: 150, MoreCalls: 4, Resets: 60, Frames: 50, Receive: 10 * time.Second, Idle: time.Minute}
 
 func TestLimitsOfUnfinishedRequests(t *testing.T) {
 	for _, tc := range []struct {
@@ -182,7 +182,7 @@ func TestAnAnswerEndsACall(t *testing.T) {
 // The peer that holds most loses what it holds most with, until another one holds more.
 func TestAPeerWithManyConnectionsMakesRoomForOthers(t *testing.T) {
 	l := Track(&coming{}, 20)
-	l.Limit(Limits{Unfinished: 1000, Bytes: 1000, TotalBytes: 199, MoreCalls: 100, Resets: 1000, Receive: time.Minute, Idle: time.Minute})
+	l.Limit(Limits{Unfinished: 1000, Bytes: 1000, TotalBytes: 199, MoreCalls: 100, Resets: 1000, Frames: 1000, Receive: time.Minute, Idle: time.Minute})
 	addresses := []string{"192.0.2.1"}
 	for range 10 {
 		addresses = append(addresses, "192.0.2.2")

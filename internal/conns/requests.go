@@ -15,6 +15,7 @@ type totals struct {
 	more  atomic.Int64 // calls at once beside the first of each connection
 
 	resets resets
+	idle   resets // frames that do nothing for a call
 }
 
 // requests are those of one connection that have not been answered. Its methods are
@@ -29,6 +30,7 @@ type requests struct {
 	bytes     int64              // of those that have not arrived whole, and owed
 	owed      int64              // of large answers
 	taking    time.Time          // when the client last took a part of what is owed
+	spare     int                // frames that may do nothing for a call
 	forgotten bool
 	heard     time.Time // the last bytes
 }
@@ -53,6 +55,20 @@ const (
 	// prefaceLength is that of what a client sends before its first frame.
 	prefaceLength = 24
 	frameHeader   = 9
+)
+
+// Frames that do nothing for a call, such as pings, updates of windows and settings, are part of
+// HTTP/2. A client needs some of them as it connects, for each of its calls and for each frame of an
+// answer, and has no more in spare than mostSpare.
+const (
+	spareAtFirst  = 100
+	sparePerCall  = 8
+	sparePerFrame = 4
+	mostSpare     = 4096
+
+	// smallFrame is the size of a part of a request, in bytes, below which a frame does nothing for it,
+	// unless it is the last.
+	smallFrame = 64
 )
 
 // frames finds the frames in a stream of bytes that comes in pieces.
@@ -82,9 +98,9 @@ func (f *frames) next(p []byte) (rest []byte, kind, flags byte, stream uint32, l
 }
 
 // arrived notes what the client sent. It returns the bytes of all unfinished
-// requests of the connection, how many there are, and how many requests the client reset
-// with p. The bytes of a frame count as its header arrives.
-func (r *requests) arrived(p []byte, now time.Time) (bytes int64, count, resets int) {
+// requests of the connection, how many there are, how many requests the client reset
+// with p, and how many frames that do nothing are too many. The bytes of a frame count as its header arrives.
+func (r *requests) arrived(p []byte, now time.Time) (bytes int64, count, resets, idle int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 
@@ -95,22 +111,38 @@ func (r *requests) arrived(p []byte, now time.Time) (bytes int64, count, resets 
 			break
 		}
 		p = rest
+		last := flags&flagEndStream != 0
+		small := length < smallFrame && !last
 		switch kind {
 		case frameHeaders:
+			r.spareLocked(sparePerCall)
 			r.beginLocked(stream, now)
-			r.growLocked(stream, length, flags&flagEndStream != 0)
+			r.growLocked(stream, length, last)
+			small = false
 		case frameData:
-			r.growLocked(stream, length, flags&flagEndStream != 0)
+			r.growLocked(stream, length, last)
 		case frameContinuation:
 			r.growLocked(stream, length, false)
 		case frameReset:
 			if r.finishLocked(stream) {
 				resets++
 			}
+			small = false
+		default:
+			small = true
+		}
+		if small {
+			idle++
 		}
 	}
-	return r.bytes, r.partial, resets
+	r.spareLocked(-idle)
+	idle = max(-r.spare, 0)
+	r.spare += idle
+	return r.bytes, r.partial, resets, idle
 }
+
+// spareLocked adds n to the frames that may do nothing.
+func (r *requests) spareLocked(n int) { r.spare = min(r.spare+n, mostSpare) }
 
 // sent notes what the server sent: it may end a request before it is whole. sent returns
 // how many requests the server reset with p.
@@ -125,6 +157,7 @@ func (r *requests) sent(p []byte) (resets int) {
 		}
 		p = rest
 		if kind == frameData {
+			r.spareLocked(sparePerFrame)
 			r.paidLocked(stream, length)
 		}
 		ends := kind <= frameHeaders && flags&flagEndStream != 0

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// resetsWithin is the time for which Limits.Resets are counted.
+// resetsWithin is the time for which Limits.Resets and Limits.Frames are counted.
 const resetsWithin = time.Second
 
-// resets are the requests that were reset, also on connections that are closed by now.
+// resets are the requests that were reset, or the frames that did nothing, also on connections that are closed by now.
 // The zero value has none. Safe for concurrent use.
 type resets struct {
 	mu    sync.Mutex // protects following fields

@@ -4,6 +4,7 @@ package conns
 
 import (
 	"io"
+	"net"
 	"net/netip"
 	"testing"
 	"testing/synctest"
@@ -56,6 +57,70 @@ func TestAServersResetsCount(t *testing.T) {
 		}
 		if !closed() {
 			t.Error("the connection is open")
+		}
+	})
+}
+
+// Frames that do nothing are bounded beyond those that each call, and each frame of an answer, may need: a connection on
+// which they never end keeps a processor from others for as long as the scheduler lets it.
+func TestFramesThatDoNothingAreBounded(t *testing.T) {
+	const ping, priority, settings, window = 6, 2, 4, 8
+	for name, send := range map[string]func(c net.Conn){
+		"pings":               func(c net.Conn) { frame(c, ping, 0, 0, 8) },
+		"priorities":          func(c net.Conn) { frame(c, priority, 0, 7, 5) },
+		"settings":            func(c net.Conn) { frame(c, settings, 0, 0, 6) },
+		"windows":             func(c net.Conn) { frame(c, window, 0, 0, 4) },
+		"empty data":          func(c net.Conn) { frame(c, frameData, 0, 9, 0) },
+		"empty continuations": func(c net.Conn) { frame(c, frameContinuation, 0, 9, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := limited(t)
+				c, closed := inspect(t, l)
+				for range spareAtFirst + tight.Frames {
+					send(c)
+				}
+				if closed() {
+					t.Fatal("too early")
+				}
+				if send(c); !closed() {
+					t.Error("the connection is open")
+				}
+				time.Sleep(resetsWithin)
+				c, closed = inspect(t, l)
+				for range 1000 { // calls, of which each needs some
+					for range sparePerCall {
+						send(c)
+					}
+					frame(c, frameHeaders, flagEndStream, 1, 5)
+					frame(c, frameReset, 0, 99, 4)
+				}
+				if closed() {
+					t.Error("a connection with calls is closed")
+				}
+			})
+		})
+	}
+}
+
+// A client that takes a large answer says for each of its frames that it has room for more.
+func TestALargeAnswerNeedsFrames(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limited(t)
+		c, closed := inspect(t, l)
+		go func() { _, _ = io.Copy(io.Discard, c) }()
+		frame(c, frameHeaders, flagEndStream, 1, 5)
+		synctest.Wait()
+		for server := range l.conns {
+			for range 500 {
+				frame(&inspected{server.Conn, server}, frameData, 0, 1, 10)
+			}
+		}
+		for range 500 * sparePerFrame {
+			frame(c, 8, 0, 1, 4)
+		}
+		if closed() {
+			t.Error("the connection is closed")
 		}
 	})
 }
