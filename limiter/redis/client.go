@@ -42,7 +42,7 @@ type Options struct {
 	TLS *tls.Config
 
 	// Timeout bounds each read and write; default DefaultTimeout. Config's
-	// Timeout bounds the whole call.
+	// Timeout bounds the whole call, and is not longer.
 	Timeout time.Duration
 
 	// Connections is how many connections there are to a server at most;

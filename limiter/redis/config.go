@@ -29,7 +29,7 @@ type Config struct {
 	// Timeout is how long a call waits for Redis' answer at most; default
 	// DefaultTimeout. Before that, an operation waits as long at most for one
 	// of the MaxCalls. A longer Timeout rides out longer hiccups, in which
-	// callers wait longer.
+	// callers wait longer. Options.Timeout has to be as long.
 	Timeout time.Duration
 
 	// MaxCalls is how many calls this host has under way at once at most;

@@ -49,3 +49,27 @@ func TestAClientWithoutAnAddressIsRefused(t *testing.T) {
 		}
 	}
 }
+
+// A client that gives up before Config.Timeout would end each call at its own time.
+func TestAClientThatWaitsForLessThanTheTimeoutIsRefused(t *testing.T) {
+	for _, tt := range []struct {
+		config, client time.Duration
+		cluster, ok    bool
+	}{
+		{0, 0, false, true},
+		{0, time.Millisecond, false, true},
+		{time.Second, time.Second, false, true},
+		{time.Second, time.Second, true, true},
+		{time.Second, 0, false, false},
+		{time.Second, 0, true, false},
+		{time.Second, time.Second - 1, false, false},
+	} {
+		client := redis.Client(redis.Options{Addresses: []string{"127.0.0.1:1"}, Timeout: tt.client, Cluster: tt.cluster})
+		if _, err := redis.New(client, redis.Config{Timeout: tt.config}); (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), "set Options.Timeout") {
+			t.Errorf("%+v: %v", tt, err)
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -87,7 +87,8 @@ func WithClock(clock func() time.Duration) Option {
 }
 
 // New returns the buckets that client reaches. A client that Client did not
-// make must heed the deadline of a context (ContextTimeoutEnabled).
+// make must heed the deadline of a context (ContextTimeoutEnabled). New returns an error
+// if the client waits for less than config.Timeout.
 func New(client goredis.UniversalClient, config Config, options ...Option) (*Buckets, error) {
 	if client == nil {
 		return nil, errors.New("redis: the client is nil: use Client")
@@ -108,12 +109,18 @@ func New(client goredis.UniversalClient, config Config, options ...Option) (*Buc
 		}
 	}
 	b.shards = make([]shard, 1)
+	var reads time.Duration // for as long as the client waits at most; not above 0: as long as the context says
 	switch c := client.(type) {
 	case *goredis.Client:
+		reads = c.Options().ReadTimeout
 		b.config.MaxCalls = min(b.config.MaxCalls, c.Options().PoolSize)
 	case *goredis.ClusterClient:
+		reads = c.Options().ReadTimeout
 		b.config.MaxCalls = min(b.config.MaxCalls, c.Options().PoolSize)
 		b.shards = make([]shard, clusterShards)
+	}
+	if reads > 0 && config.Timeout > reads {
+		return nil, fmt.Errorf("redis: Config.Timeout is %v, and the client waits for %v: set Options.Timeout to as much, or ReadTimeout and WriteTimeout of a client of your own", config.Timeout, reads)
 	}
 	b.calls = newCalls(b.config.MaxCalls)
 	for i := range b.shards {

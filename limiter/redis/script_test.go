@@ -411,10 +411,7 @@ func FuzzRead(f *testing.F) {
 
 func TestBucketsOnAnotherClock(t *testing.T) {
 	var now time.Duration
-	b, err := New(redistest.Start(t).Client(), Config{Timeout: time.Minute}, WithClock(func() time.Duration { return now }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := open(t, Config{Timeout: time.Minute}, []string{redistest.Start(t).Address}, WithClock(func() time.Duration { return now }))
 	rule := &dynamicconfig.Rule{Key: "k", Limit: 1, Burst: 2}
 	for _, tt := range []struct {
 		at time.Duration

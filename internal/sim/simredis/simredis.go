@@ -62,7 +62,7 @@ func Start(ctx context.Context) (*Server, error) {
 	if err := s.server.Start(); err != nil {
 		return nil, fmt.Errorf("start redis, in the folder of the project: %w", err)
 	}
-	client := goredis.NewClient(&goredis.Options{Addr: address.String(), MaxRetries: 100, MaxRetryBackoff: 100 * time.Millisecond})
+	client := goredis.NewClient(&goredis.Options{Addr: address.String(), MaxRetries: 100, MaxRetryBackoff: 100 * time.Millisecond, ReadTimeout: time.Minute})
 	s.close = client.Close
 	s.buckets = func(config redis.Config, options ...redis.Option) (*redis.Buckets, error) {
 		return redis.New(client, config, options...)
