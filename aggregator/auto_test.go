@@ -134,10 +134,10 @@ func TestAutoTakesAreWithdrawn(t *testing.T) {
 // A new owner that is asked first, and then hears what hosts hold of an earlier
 // one's grants, counts that as out.
 func TestANewOwnerOfAutoLearnsWhatIsOut(t *testing.T) {
-	a := under(t, autoRule(100, 100))
-	took(t, a, 0, usage.Take{Auto: true, Tokens: 10})
+	a := under(t, autoRule(400, 400))
+	took(t, a, 0, usage.Take{Auto: true, Tokens: 40})
 	for i := range 4 {
-		if g := wanted(t, a, time.Duration(i)*time.Millisecond, "auto", fmt.Sprint("host", i), 25, 0.25); g.Lease[0] != 0 {
+		if g := wanted(t, a, time.Duration(i)*time.Millisecond, "auto", fmt.Sprint("host", i), 100, 0.25); g.Lease[0] != 0 {
 			t.Errorf("while it learns, a host is granted %+v", g)
 		}
 	}
@@ -147,7 +147,7 @@ func TestANewOwnerOfAutoLearnsWhatIsOut(t *testing.T) {
 	// Once it has learned, what they hold is theirs.
 	sum := 0.0
 	for i := range 4 {
-		g := wanted(t, a, time.Second+time.Duration(i)*time.Millisecond, "auto", fmt.Sprint("host", i), 25, 0.25)
+		g := wanted(t, a, time.Second+time.Duration(i)*time.Millisecond, "auto", fmt.Sprint("host", i), 100, 0.25)
 		sum += g.Weight[0]
 		if g.Lease[0] == 0 {
 			t.Errorf("after it has learned, a host is granted %+v", g)

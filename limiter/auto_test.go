@@ -280,14 +280,15 @@ func TestAGrantEndsTheDepthOfALoan(t *testing.T) {
 // it what it lends meanwhile. So the host borrows nothing.
 func TestAutoBorrowsNothingWhileAReportIsUnderWay(t *testing.T) {
 	var now stage.Instant
-	g, e, k := grantedGroup(t, autoRule(1), &now, 1, sure, 0)
-	take(k, 1, 1)
+	g, e, k := grantedGroup(t, autoRule(1), &now, 1, sure, 1)
+	take(k, 1, 1) // which the grant covers: so there is something to report
 	now, e.lends = second, 6
 	batches := g.Manual().Report(now)
 	if take(k, now, 1); !(e.last.More > 0 && e.last.More < 1) { // less than a token says that it has a grant
 		t.Errorf("it asked for %+v", e.last)
 	}
-	granted(t, g, now, batches, sure, 0)
+	granted(t, g, now, batches, sure, 1)
+	take(k, now, 1)
 	var under []*batch
 	e.delayed = func() { under = g.Manual().Report(now + second) } // while the owner decides
 	asked := e.asked
@@ -479,7 +480,8 @@ func TestAutoAsksBeforeALongWait(t *testing.T) {
 
 		// A short wait is not worth a round trip.
 		e.answer = nil
-		time.Sleep(time.Second)
+		time.Sleep(10*time.Second + time.Millisecond)
+		k.Reserve() // which the grant covers: so there is something to report
 		granted(t, g, stage.Now(), g.Manual().Report(stage.Now()), 1, 0)
 		asked = e.asked
 		time.Sleep(time.Second - 4*time.Millisecond)

@@ -59,15 +59,6 @@ func (a *asker) started() *asking {
 	return a.asking.Load()
 }
 
-// spend takes an ask for an event out of the budget, or a part of one if the ask shares a
-// call, and reports whether there was one.
-func (s *asking) spend(now stage.Instant, shares bool) bool {
-	if shares {
-		return s.budget.Spend(now, cheapAsks*asksPerKey, cheapAsks*asksAtOnce)
-	}
-	return s.budget.Spend(now, asksPerKey, asksAtOnce)
-}
-
 // lastRefusal is the last refusal; nil before the first.
 func (a *asker) lastRefusal() *elsewhere.Refusal {
 	if s := a.asking.Load(); s != nil {
@@ -85,11 +76,13 @@ const (
 	asksAtOnce = 8 * asksPerKey
 
 	// cheapAsks is how many cheap asks count as one: those that are made while another ask for
-	// their key is under way, which share a call to the owner, and those that bring a loan of
-	// muchLent events' worth. A batch of events takes several of both, in less time than the
-	// budget needs to fill up.
+	// their key is under way, which share a call to the owner, those that bring a loan of
+	// muchLent events' worth, and those of a host that wants fewer than few events/s, which is lent
+	// nothing. A batch of events takes several of the first two, in less time than the budget needs
+	// to fill up.
 	cheapAsks = 8
 	muchLent  = 20
+	few       = 15
 
 	// silent is how long a host does not ask again once the owner did not answer in
 	// time, and busy, after the host itself had no room to ask.
@@ -126,14 +119,17 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		return v, stage.Receipt{}
 	}
 	to := a.started()
-	if ctx.Err() != nil && to.budget.Wait(q.Now, asksPerKey, asksAtOnce) == 0 {
+	perSecond, atOnce, cheap := int64(asksPerKey), int64(asksAtOnce), to.underway.Load() > 0
+	if wants, unit := a.Demand(q.Now); cheap || wants < few*unit {
+		perSecond, atOnce, cheap = cheapAsks*perSecond, cheapAsks*atOnce, true
+	}
+	if ctx.Err() != nil && to.budget.Wait(q.Now, perSecond, atOnce) == 0 {
 		return a.canceled(q)
 	}
 	// The waits that callers are promised limit how often callers that wait ask.
-	shares := to.underway.Load() > 0
-	if q.Longest <= 0 && !to.spend(q.Now, shares) || !a.host.mayAsk(q.Now) {
+	if q.Longest <= 0 && !to.budget.Spend(q.Now, perSecond, atOnce) || !a.host.mayAsk(q.Now) {
 		to.withheld.Add(1)
-		v.RetryAfter = elsewhere.Sooner(v.RetryAfter, max(to.budget.Wait(q.Now, asksPerKey, asksAtOnce), busy))
+		v.RetryAfter = elsewhere.Sooner(v.RetryAfter, max(to.budget.Wait(q.Now, perSecond, atOnce), busy))
 		return v, stage.Receipt{}
 	}
 	to.asked.Add(1)
@@ -141,7 +137,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 	defer to.underway.Add(-1)
 	mark := a.RemoteMark()
 	l := a.room(q.Now, 0)
-	l.cheap = shares || q.Longest > 0
+	l.cheap = cheap || q.Longest > 0
 	if l.most > 0 {
 		defer to.borrows.Store(false)
 	}

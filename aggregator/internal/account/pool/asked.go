@@ -98,18 +98,17 @@ const (
 
 	// fewest is how many events a host's rate must allow until its next report. A
 	// host with fewer asks.
-	fewest = 5
+	fewest = 15
 
-	// few is how many events/s a host must want, to be lent tokens when it asks. A
-	// host with fewer asks for each event: it would keep the tokens for too long.
-	few = 3
-
-	// busy is from how many events/s on a host is lent tokens with its grant, and asks
-	// for many events at once when the pool is empty: for its part of what comes in,
-	// pace times a second. A host with fewer events asks once its next events are
-	// there.
-	busy = 10
+	// few is how many events/s a host must want, to be lent tokens when it asks. A host with
+	// fewer asks for each event, as soon as its next token is there: it would keep a loan for too
+	// long. A host with more that was refused asks for its part of what comes in, pace times a second.
+	few  = 20
 	pace = 5
+
+	// busy is from how many events/s on a host is lent tokens with its grant, and its part of what comes
+	// in: it reports early when it has fewer events, and so gives back what it does not use.
+	busy = 10
 
 	// small is the part of the burst, as 1 ÷ small, that is too little to be missed.
 	// A host of a key far from its limit may be lent as much to last until its next

@@ -134,6 +134,16 @@ func askedOf(limit algorithm.Limit) *asked {
 	return k
 }
 
+// lends is what host, which holds so many tokens and wants so much by now, is lent with an ask for an
+// event of this cost.
+func (k *asked) lends(now time.Duration, host uint32, most, holds, wants, cost float64) float64 {
+	row, rise := k.hear(now, host, &usage.Take{More: 1, Wants: wants})
+	if row == nil {
+		return 0
+	}
+	return k.lend(row, rise, most, holds, cost)
+}
+
 // Hosts that use a few events each hold nothing: the owner decides each, as one bucket
 // does.
 func TestFewEventsPerHostAreDecidedByTheOwner(t *testing.T) {
@@ -160,22 +170,23 @@ func TestFewEventsPerHostAreDecidedByTheOwner(t *testing.T) {
 }
 
 // A host that asks for few events keeps no tokens that other hosts may need: unless there
-// is plenty, it is lent some with an ask once it has several events per second, and with
-// a grant once it has many.
+// is plenty, it is lent some with a grant once it has several events per second, and with an
+// ask once it has spent these, or has many.
 func TestAHostIsLentWhatItUsesSoon(t *testing.T) {
 	limit := algorithm.Limit{Rate: 1000, Burst: 10_000}
 	for _, host := range []struct {
-		wants, cost      float64
-		asking, reported bool
+		wants, byNow, cost float64
+		reported, asking   bool
 	}{
-		{1, 1, false, false},
-		{few - 0.1, 1, false, false},
-		{few, 1, true, false},
-		{busy - 0.1, 1, true, false},
-		{busy, 1, true, true},
-		{few, 2, false, false},
-		{busy + 1, 2, true, false},
-		{2 * busy, 2, true, true},
+		{1, 1, 1, false, false},
+		{busy - 0.1, busy - 0.1, 1, false, false},
+		{busy, busy, 1, true, true},
+		{busy, busy, 2, false, false},
+		{2 * busy, 2 * busy, 2, true, true},
+		{1, few - 0.1, 1, false, false},
+		{1, few, 1, false, true},
+		{1, few, 2, false, false},
+		{1, 2 * few, 2, false, true},
 	} {
 		k := askedOf(limit)
 		k.open(0, bucketOf(limit)).Take(0, 0.6*limit.Burst, 0)
@@ -184,9 +195,9 @@ func TestAHostIsLentWhatItUsesSoon(t *testing.T) {
 		g, _ := k.Report(0, limit, 1, &account.Report{Elapsed: interval, Wants: host.wants, Cost: host.cost})
 		k.open(0, bucketOf(limit)).Take(0, host.cost, 0)
 		k.close(0)
-		lent := k.lend(0, 1, limit.Burst, 0, host.wants, host.cost)
+		lent := k.lends(0, 1, limit.Burst, 0, host.byNow, host.cost)
 		if g.Tokens > 0 != host.reported || lent > 0 != host.asking {
-			t.Errorf("%v events/s of cost %v: %v lent with the grant, %v with an ask", host.wants/host.cost, host.cost, g.Tokens, lent)
+			t.Errorf("%+v: %v lent with the grant, %v with an ask", host, g.Tokens, lent)
 		}
 	}
 }
@@ -215,7 +226,7 @@ func TestTheFirstEventsOfABurstAreLent(t *testing.T) {
 			k.Report(0, limit, 1+host, &account.Report{Elapsed: interval, Wants: 12 * test.cost, Cost: test.cost})
 		}
 		g, _ := k.Report(0, limit, 1, &account.Report{Elapsed: interval, Cost: test.cost})
-		lent := k.lend(0, 1, limit.Burst, g.Tokens, 0, test.cost)
+		lent := k.lends(0, 1, limit.Burst, g.Tokens, 0, test.cost)
 		if math.Abs(g.Tokens-test.want) > 0.01 || math.Abs(lent-test.want) > 0.01 {
 			t.Errorf("%s: %v lent with the grant, %v with an ask; want %v", name, g.Tokens, lent, test.want)
 		}
@@ -272,12 +283,12 @@ func TestHostsThatAskAtOnceLeaveMostOfThePool(t *testing.T) {
 		}
 		free, lent := k.pool, 0.0
 		for i := range hosts {
-			lent += k.lend(0, hosts[i].id, limit.Burst, 0, 80, 1)
+			lent += k.lends(0, hosts[i].id, limit.Burst, 0, 80, 1)
 		}
 		if lent > portion*free+1e-6 {
 			t.Errorf("%d hosts are lent %v of %v together", n, lent, free)
 		}
-		if again := k.lend(0, hosts[0].id, limit.Burst, 0, 80, 1); n == 2 && again < 5 {
+		if again := k.lends(0, hosts[0].id, limit.Burst, 0, 80, 1); n == 2 && again < 5 {
 			t.Errorf("the first of them is lent %v when it asks again", again)
 		}
 	}
@@ -312,7 +323,7 @@ func TestALoanFlowsBack(t *testing.T) {
 	k, h := askedOf(limit), askingHost{id: 1}
 	h.report(k, 0, limit, 0)
 	before := k.pool
-	if !h.take(k, 0, limit, 1, 10) || h.tokens < 5 {
+	if !h.take(k, 0, limit, 1, few) || h.tokens < 5 {
 		t.Fatalf("it has %v tokens", h.tokens)
 	}
 	if got := k.pool + h.tokens; !near(got, before-1) {
@@ -421,24 +432,19 @@ func TestAHostThatLiesAboutWhatItHolds(t *testing.T) {
 
 // A busy host that is refused waits, and one with few events does not.
 func TestBusyHostsArePatient(t *testing.T) {
-	limit := algorithm.Limit{Rate: 100, Burst: 100}
-	k := askedOf(limit)
-	few, many := askingHost{id: 1}, askingHost{id: 2}
-	few.report(k, 0, limit, 2)
-	many.report(k, 0, limit, 200)
-	if got := k.patience(1, 1); got != 0 {
-		t.Errorf("a host with 2 events/s is to wait for %v", got)
-	}
-	if got := k.patience(2, 1); got != time.Second/pace {
-		t.Errorf("a host with 200 events/s is to wait for %v", got)
-	}
-	if got := k.patience(2, 100); got != 0 {
-		t.Errorf("a host with 2 events/s of 100 tokens is to wait for %v", got)
-	}
-	many.drain(k, 0, limit, 1000, 200)
-	ask := usage.Take{Auto: true, Tokens: 1, More: 1}
-	if took := k.Take(0, limit, &ask, 0, 2); took.OK || took.Retry < time.Second/pace {
-		t.Errorf("a busy host that is refused an event is told %+v", took)
+	limit := algorithm.Limit{Rate: 1e6, Burst: 1000} // which fills in a moment
+	for _, test := range []struct {
+		wants, cost float64
+		patient     bool
+	}{{few - 0.1, 1, false}, {few, 1, true}, {200, 1, true}, {200, 100, false}} {
+		k := askedOf(limit)
+		host := askingHost{id: 1}
+		host.report(k, 0, limit, test.wants)
+		k.pool = -900
+		ask := usage.Take{Auto: true, Tokens: test.cost, More: 1}
+		if took := k.Take(0, limit, &ask, 0, 1); took.OK || took.Retry >= time.Second/pace != test.patient {
+			t.Errorf("a host with %v/s that is refused an event of %v is told %+v", test.wants, test.cost, took)
+		}
 	}
 }
 
@@ -682,7 +688,7 @@ func TestAskedIsSane(t *testing.T) {
 				k.open(now, rule).Take(now, amount.Draw(t, "n"), -1)
 				k.close(now)
 				most := amount.Draw(t, "most")
-				if lent := k.lend(now, host, most, amount.Draw(t, "holds"), amount.Draw(t, "by now"), amount.Draw(t, "cost")); !(lent >= 0 && lent <= most) {
+				if lent := k.lends(now, host, most, amount.Draw(t, "holds"), amount.Draw(t, "by now"), amount.Draw(t, "cost")); !(lent >= 0 && lent <= most) {
 					t.Fatalf("%v is lent, of at most %v", lent, most)
 				}
 			} else {

@@ -40,7 +40,7 @@ func hoarded(limit algorithm.Limit, n int, step time.Duration) float64 {
 		for range 14 {
 			ok := k.open(now, bucketOf(limit)).Take(now, 1, 0).OK
 			if k.close(now); ok {
-				h.tokens += k.lend(now, h.id, limit.Burst-h.tokens, h.tokens, 1000, 1)
+				h.tokens += k.lends(now, h.id, limit.Burst-h.tokens, h.tokens, 1000, 1)
 				h.burst = math.Max(h.burst, h.tokens)
 			}
 		}

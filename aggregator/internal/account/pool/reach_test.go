@@ -85,7 +85,7 @@ func TestWhereHostsAskForEachEventNothingIsLent(t *testing.T) {
 	k, _ := auto.Reach(0, reaching(algorithm.NameExact)).(*asked)
 	k.open(0, bucketOf(limit)).Take(0, 700, 0) // so that there is room for what comes back
 	k.close(0)
-	if got := k.lend(0, 0, 100, 0, 300, 1); got != 0 {
+	if got := k.lends(0, 0, 100, 0, 300, 1); got != 0 {
 		t.Errorf("%v tokens are lent", got)
 	}
 	report := func(now time.Duration, host uint32, used, has float64) {

@@ -46,7 +46,7 @@ func TestALoanIsNoMoreThanAHostHasRoomFor(t *testing.T) {
 	for _, most := range []float64{1.00000009, 1<<24 + 3, 1<<26 + 5} {
 		k := askedOf(limit)
 		k.Report(0, limit, 1, &account.Report{Elapsed: interval, Wants: 1e9, Cost: 1})
-		if lent := k.lend(0, 1, most, 0, 1e9, 1); lent < most/2 || lent > most {
+		if lent := k.lends(0, 1, most, 0, 1e9, 1); lent < most/2 || lent > most {
 			t.Errorf("%v is lent to a host with room for %v", lent, most)
 		}
 	}

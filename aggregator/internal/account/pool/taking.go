@@ -43,15 +43,16 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 	if k.always && !t.Auto {
 		k.returns(now, host)
 	}
-	if t.More >= 1 && took.OK && took.Wait == 0 {
-		took.Lent = k.lend(now, host, t.More, k.terms.Burst-t.More, t.Wants, cost)
+	row, rise := k.hear(now, host, t)
+	if row != nil && took.OK && took.Wait == 0 && t.More >= 1 {
+		took.Lent = k.lend(row, rise, t.More, k.terms.Burst-t.More, cost)
 		took.Left -= took.Lent
+	}
+	if row != nil && !took.OK && float64(row.wants) >= few*upper(cost, 1) {
+		took.Retry = max(took.Retry, time.Second/pace)
 	}
 	if !took.OK && k.asking.Since(now) >= time.Second { // so that the cluster above learns of it soon
 		k.asking.Look(now)
-	}
-	if !took.OK && t.More > 0 {
-		took.Retry = max(took.Retry, k.patience(host, cost))
 	}
 	return took
 }
@@ -114,30 +115,40 @@ func (k *asked) close(now time.Duration) {
 	k.settled = k.pool
 }
 
-// lend lends host, which has just taken tokens for an event of this cost, some more for its
-// next events: at most most. Wants is what it wants by now, or 0 if that is as it was
-// reported. lend returns how many tokens; 0 if host holds no grant.
+// hear takes in what t says of host, which asks, beside the event: that it is there, and what it
+// wants by now. It returns the host's row, and by how much the host wants more than it did before;
+// nil if the host holds no grant.
+func (k *asked) hear(now time.Duration, host uint32, t *usage.Take) (row *row, rise float64) {
+	i := k.rows.Find(host)
+	if i < 0 || !(t.More > 0) || now < k.learns || k.always {
+		return nil, 0
+	}
+	row = k.rows.At(i)
+	// A host that holds nothing need not report while it asks. One that reports again, because an
+	// answer was lost, is not as late.
+	if row.weight <= slightest && row.lent == 0 && now-row.last >= k.interval {
+		row.last, row.back = now, true
+		if row.weight == 0 { // it was taken for dead
+			row.weight = slightest
+			k.parts.Add(row.weight)
+		}
+	}
+	if t.Wants > 0 {
+		before := float64(row.wants)
+		k.want(row, reasonable(t.Wants, limitOf(k.rule)))
+		rise = upper(float64(row.wants)-before, 0)
+	}
+	return row, rise
+}
+
+// lend lends row's host, which has just taken tokens for an event of this cost, some more for its next
+// events: at most most. It returns how many tokens.
 //
 // A host that asks has spent what it was lent before, but for what it holds. Its next report
 // settles that; until then what is spent takes no room in the pool.
-func (k *asked) lend(now time.Duration, host uint32, most, holds, wants, cost float64) float64 {
-	i := k.rows.Find(host)
-	if i < 0 || now < k.learns || k.always {
-		return 0
-	}
-	row := k.rows.At(i)
-	if row.weight == 0 { // it was taken for dead: all that it held is lost
-		row.last, row.back = now, true
-		row.weight = slightest
-		k.parts.Add(row.weight)
-	}
+func (k *asked) lend(row *row, rise, most, holds, cost float64) float64 {
 	k.hold(row, row.lent, min(row.unspent, sum.Grains(upper(holds, 0))))
-	before, limit := float64(row.wants), limitOf(k.rule)
-	if wants > 0 {
-		k.want(row, reasonable(wants, limit))
-	}
-	wants, cost = float64(row.wants), upper(cost, 1)
-	rise := upper(wants-before, 0)
+	wants, limit, cost := float64(row.wants), limitOf(k.rule), upper(cost, 1)
 	worth := upper(k.loan(wants, row.weight*k.limit, cost, few, rise, limit), k.first(cost, limit))
 	worth = upper(worth, k.again(float64(row.lent-row.out()), wants, rise, limit))
 	loan := sum.Grains(lower(worth, most))
@@ -150,16 +161,6 @@ func (k *asked) lend(now time.Duration, host uint32, most, holds, wants, cost fl
 	k.hold(row, row.lent+loan, row.unspent+loan)
 	k.pool -= float64(loan)
 	return float64(loan)
-}
-
-// patience is for how long host, which was refused an event of this cost, should not ask
-// again, at least.
-func (k *asked) patience(host uint32, cost float64) time.Duration {
-	i := k.rows.Find(host)
-	if i < 0 || !(float64(k.rows.At(i).wants) >= busy*upper(cost, 1)) {
-		return 0
-	}
-	return time.Duration(float64(time.Second) / pace)
 }
 
 // Left implements account.Pooled.
