@@ -162,6 +162,55 @@ func TestAutoAsksWithinItsBudget(t *testing.T) {
 	}
 }
 
+// A host with few events asks for each of them, for longer than its budget would last otherwise.
+func TestAutoAsksForEachOfFewEvents(t *testing.T) {
+	var now stage.Instant
+	_, e, k := grantedGroup(t, autoRule(1000), &now, 1, sure, 0)
+	before, passed := e.asked, 0
+	const seconds, perSecond = 60, 12
+	for now = second; now <= seconds*second; now += second / perSecond {
+		passed += take(k, now, 1)
+	}
+	if asked := e.asked - before; passed < (seconds-1)*perSecond || asked < passed {
+		t.Errorf("asked for %d events, and %d passed", asked, passed)
+	}
+}
+
+// What a host says when it asks, it does not report: while the owner pays for all of its events, and it holds nothing, it
+// reports often enough to keep its grant, and soon after its own bucket has let something pass.
+func TestAHostThatAsksForAllReportsSeldom(t *testing.T) {
+	var now stage.Instant
+	g, e, k := grantedGroup(t, autoRule(1000), &now, 1, sure, 0)
+	const seconds = 300
+	reports, rejected, asked := 0, int64(0), e.asked
+	report := func(tokens float64) (rows int) {
+		for _, said := range granted(t, g, now, g.Manual().Report(now), sure, tokens) {
+			for i := range said.Keys {
+				rows++
+				rejected += said.Rejected[i]
+				if said.Allowed[i] != 0 {
+					t.Errorf("at %v: it reports %d events that its bucket allowed", now, said.Allowed[i])
+				}
+			}
+		}
+		return rows
+	}
+	for range seconds {
+		take(k, now+second/2, 1)
+		now += second
+		reports += report(0)
+		if s := only(t, g, now, "k"); s.Allowed != int64(e.asked) {
+			t.Fatalf("at %v: it counts %d events, and the owner paid for %d", now, s.Allowed, e.asked)
+		}
+	}
+	if most := seconds/50 + 1; reports == 0 || reports > most { // a grant lasts for a minute
+		t.Errorf("%d reports in %d s", reports, seconds)
+	}
+	if unsaid := int64(e.asked-asked) - rejected; unsaid < 0 || unsaid > 60 {
+		t.Errorf("of %d events, the reports had %d", e.asked-asked, rejected)
+	}
+}
+
 // An owner that does not answer in time is left alone for a second, and the host's own
 // part decides.
 func TestAutoDoesNotWaitForAnOwnerThatIsAway(t *testing.T) {

@@ -448,6 +448,41 @@ func TestBusyHostsArePatient(t *testing.T) {
 	}
 }
 
+// A host that asks, and holds nothing, need not report: what it says that it wants counts for as long as
+// it asks, whether its events are paid or refused. One that does neither is taken for dead.
+func TestAHostThatAsksIsThere(t *testing.T) {
+	limit := algorithm.Limit{Rate: 100, Burst: 100}
+	for _, refused := range []bool{false, true} {
+		k := askedOf(limit)
+		asks, silent := askingHost{id: 1}, askingHost{id: 2}
+		asks.report(k, 0, limit, 5)
+		silent.report(k, 0, limit, 7)
+		for now := time.Second; now < time.Minute; now += time.Second {
+			if refused {
+				k.pool = -2 * limit.Burst
+			}
+			ask := usage.Take{Auto: true, Tokens: 1, More: 1. / 1024, Wants: 6}
+			if took := k.Take(now, limit, &ask, 0, asks.id); took.OK == refused {
+				t.Fatalf("%v: %+v", now, took)
+			}
+			k.Expire(now, func(host uint32) {
+				if host == asks.id {
+					t.Errorf("%v: it is forgotten", now)
+				}
+			})
+		}
+		if k.wants != 6 || k.rates(limit.Rate) > 1e-6 {
+			t.Errorf("hosts want %v/s and hold %v/s", k.wants, k.rates(limit.Rate))
+		}
+		// Its next report is about all of the time, and says what it has used.
+		k.pool = 0
+		k.Report(time.Minute, limit, asks.id, &account.Report{Elapsed: time.Minute, Allowed: 3, Wants: 6, Has: slightest})
+		if want := limit.Burst - 3; math.Abs(k.pool-want) > 1e-3 {
+			t.Errorf("%v in the pool, want %v", k.pool, want)
+		}
+	}
+}
+
 // A new key has its whole burst at once. A key that had another owner has half, less
 // what came in since.
 func TestANewKeyHasItsBurst(t *testing.T) {
