@@ -99,6 +99,10 @@ type Leaser interface {
 
 	// Learned ends that at a time.
 	Learned(at time.Duration)
+
+	// Elsewhere says that another owner may lease the key out until a time. For as long as by the
+	// rule after it, hosts get back what they have.
+	Elsewhere(until time.Duration)
 }
 
 // Pooled is an Account that keeps one pool of tokens for its key.

@@ -165,6 +165,9 @@ func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.E
 	if !ks.Adopt(now, sh, k, s, e.Algorithm, e.Hash) && b.Find(e.Hash, k.text) != k {
 		return nil // it is in another map, of which the next GC takes care
 	}
+	if l, leases := k.Account.(account.Leaser); leases && !ks.Parent.Owns(k.text) {
+		l.Elsewhere(now + s.Accounts.Interval) // when the next sweep is due
+	}
 	over := ended(s, k, e.Algorithm)
 	if k.Account.Expire(now, ks.Hosts.Gone); over {
 		k.Account.Expire(now+forever, ks.Hosts.Gone) // with what hosts hold, because no host reports it again

@@ -142,6 +142,11 @@ func (a *Account) Learns(now time.Duration, waits bool) bool { return now < a.le
 // Learned implements account.Leaser: no lease of an earlier owner outlives at.
 func (a *Account) Learned(at time.Duration) { a.learns = min(a.learns, at) }
 
+// Elsewhere implements account.Leaser.
+func (a *Account) Elsewhere(until time.Duration) {
+	a.learns = max(a.learns, until+max(a.rule.Learning, 0))
+}
+
 // Trim implements account.Account: a host that holds nothing is forgotten soon anyway.
 func (a *Account) Trim(time.Duration, func(host uint32)) {}
 
