@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -14,11 +13,11 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/guarded"
 	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/mesh"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/ringpop"
-	"github.com/headgate/headgate/rpc"
 )
 
 // ErrStarted is the error of Start for a Node that was started or stopped before.
@@ -110,7 +109,7 @@ func (n *Node) Start(ctx context.Context) error {
 		return errStopped
 	}
 	n.above.check(n.limits.Current(), n.log)
-	n.loops.Go(func() { n.limits.Run(running, guarded{n.source}, n.log) })
+	n.loops.Go(func() { n.limits.Run(running, guarded.Source{Source: n.source}, n.log) })
 	n.loops.Go(func() { newLimitsMeter(n.scope, n.limits).run(running) })
 	n.loops.Go(func() { n.owners.Run(running, n.group.Interval) })
 	if n.parent != nil {
@@ -201,7 +200,7 @@ type counted struct {
 
 // Watch implements ringpop.Members.
 func (c counted) Watch(ctx context.Context, update func(hosts []ringpop.Host)) (err error) {
-	defer recovered(&err) // the members may be the service's own
+	defer guarded.Recovered(&err) // the members may be the service's own
 	split, _ := c.members.(ringpop.Split)
 	return c.members.Watch(ctx, func(hosts []ringpop.Host) {
 		if err := ringpop.ValidateMembers(hosts); err != nil {
@@ -223,28 +222,6 @@ func (c counted) Watch(ctx context.Context, update func(hosts []ringpop.Host)) (
 			c.follow(c.ring.Ring())
 		}
 	})
-}
-
-// guarded is the Source of a Node, which may be the service's own. A panic of its code is an error.
-type guarded struct{ dynamicconfig.Source }
-
-// Load implements dynamicconfig.Source.
-func (g guarded) Load(ctx context.Context) (s *dynamicconfig.Snapshot, err error) {
-	defer recovered(&err)
-	return g.Source.Load(ctx)
-}
-
-// Watch implements dynamicconfig.Source.
-func (g guarded) Watch(ctx context.Context, update func(*dynamicconfig.Snapshot, error)) (err error) {
-	defer recovered(&err)
-	return g.Source.Watch(ctx, update)
-}
-
-// recovered turns a panic into *err, with its stack. Callers defer it itself.
-func recovered(err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("%w\n%s", rpc.Panicked(p), debug.Stack())
-	}
 }
 
 // follow gives all parts the hosts of ring, and of those that are missing.

@@ -15,6 +15,7 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/dynamicconfig/guarded"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/exact"
@@ -133,7 +134,7 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 	unsubscribe := c.limits.Subscribe(func(_, next *dynamicconfig.Snapshot) { c.group.Configure(next) })
 	c.loops.Go(func() {
 		defer unsubscribe()
-		c.limits.Run(running, source, o.log)
+		c.limits.Run(running, guarded.Source{Source: source}, o.log)
 	})
 	c.updates = &usage.Fanout{Host: c.host, Placement: one, Peers: one}
 	limiters := driver.Of(c.group)

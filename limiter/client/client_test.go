@@ -3,6 +3,7 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net"
@@ -254,3 +255,39 @@ limits:
 		t.Error("Close has returned although a listener goes on")
 	}
 }
+
+// broken is a source whose code panics when it is watched.
+type broken struct{ dynamicconfig.Source }
+
+func (broken) Watch(context.Context, func(*dynamicconfig.Snapshot, error)) error {
+	panic("a defect of the source")
+}
+
+func TestASourceThatPanicsIsAnError(t *testing.T) {
+	failed := make(chan struct{}, 1)
+	log := slog.New(slog.NewTextHandler(writer(func(line []byte) {
+		if bytes.Contains(line, []byte("a defect of the source")) {
+			select {
+			case failed <- struct{}{}:
+			default: // it is asked again, and fails again
+			}
+		}
+	}), nil))
+	source := broken{memory.New(parse(t, "limits: [{key: k, limit: 1/s, burst: 1, algorithm: even}]"))}
+	c, err := client.New(client.Config{Addresses: []string{"127.0.0.1:1"}, Hosts: 1}, source, client.WithLogger(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-failed
+	if l := c.For("k"); !l.Allow() || l.Allow() {
+		t.Error("the limits that were loaded are not in force")
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// writer is called with each line of a log.
+type writer func(line []byte)
+
+func (w writer) Write(line []byte) (int, error) { w(line); return len(line), nil }
