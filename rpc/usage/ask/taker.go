@@ -28,7 +28,7 @@ var (
 	ErrSilent = errors.New("rpc: this owner has not answered recently")
 	// ErrUndecided is that the owner has no bucket for the key: no such rule,
 	// no room, or it is about to leave.
-	ErrUndecided = errors.New("rpc: the owner of this key does not decide it")
+	ErrUndecided = errors.New("rpc: the owner has no bucket for this key: the rule has its max_keys there, or the owner its max_owned_keys; or it has other limits, or is about to leave")
 )
 
 const (
