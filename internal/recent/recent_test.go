@@ -164,7 +164,6 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// Replay rejects what a bucket rejects that gets the same events one by one.
 // Keys that are used once each, as an attacker makes them up, take no more memory than samples may.
 func TestKeysThatAreUsedOnceTakeBoundedMemory(t *testing.T) {
 	const keys = 1000
@@ -194,6 +193,7 @@ func TestKeysThatAreUsedOnceTakeBoundedMemory(t *testing.T) {
 	}
 }
 
+// Replay rejects what a bucket rejects that gets the same events one by one.
 func TestADryRunIsOneBucket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rule := &dynamicconfig.Rule{Limit: 10, Burst: rapid.Float64Range(5, 50).Draw(t, "burst")}
