@@ -216,13 +216,14 @@ func (u *update) admit(k *owned.Key) bool {
 // should go on as it is. Elsewhere says that another algorithm granted what it has.
 func (u *update) decide(k *owned.Key, i int, elsewhere bool) (g account.Grant, ok bool) {
 	part, r := k.Part(u.now), &u.report
-	r.Overlaps, r.Keeps, r.Elsewhere = false, false, elsewhere
+	r.Elsewhere = elsewhere
 	k.Report(u.now, r, u.usage, i, part)
 	g, ok = k.Account.Report(u.now, k.Limit(part), u.host, r)
 	if u.reporting != nil {
 		u.joined()
 	}
 	if r.Overlaps {
+		r.Overlaps = false
 		u.core.metrics.overlapping.Inc(1)
 	}
 	below := k.Above != nil || part < 1 // hosts know the rule's limit only
@@ -230,6 +231,7 @@ func (u *update) decide(k *owned.Key, i int, elsewhere bool) (g account.Grant, o
 		g.Used = max(g.Used, float64(k.Rule.Limit)) // so hosts do not use the rest of it
 	}
 	if r.Keeps {
+		r.Keeps = false
 		has := u.usage.Weight[i]
 		return u.floored(account.Grant{Weight: has, Burst: has * k.Rule.Burst, Used: g.Used}, k, part), true
 	}

@@ -35,27 +35,30 @@ func (r *Round) Visit(s *Subject, hosts int) {
 	} else if _, answered := s.Settled(); s.Rate != nil && (!answered || !s.Common().Granted()) {
 		s.Rate.ChargeInactive(r.at) // else the answer does
 	}
-	switch {
-	case !r.final && r.asksSaidAll(s):
-		s.Tally(r.at)
-	case !s.Early() || s.regular(r.at, r.recent):
+	switch traits := &s.Terms().Traits; {
+	case !traits.Early || s.Rate == nil:
 		r.add(s)
-	case s.Terms().Traits.Wants:
+	case traits.Asks && r.asksSaidAll(s):
+		s.Tally(r.at)
+	case s.regular(r.at, r.recent):
+		r.add(s)
+	case traits.Wants:
 		r.reporter.watchLease(r.at, s)
 	}
 }
 
-// asksSaidAll reports whether a report of s would say nothing that its asks have not said: the owner paid for all that
+// asksSaidAll reports whether a report of s, which asks, would say nothing that its asks have not said: the owner paid for all that
 // passed since the last report, and the host holds nothing. Such a host reports once before its grant ends, and in time
 // for two more reports if that one is lost. Below a parent each report counts: the cluster above needs the demand of all.
 func (r *Round) asksSaidAll(s *Subject) bool {
-	if !s.Asks() || !s.HasUnreported(r.at) || s.Unreported(r.at) != 0 || s.Uncharged() != 0 {
+	if s.Rate.Active().Limit >= 1 || r.final { // most keys with many events have a rate
 		return false
 	}
-	interval, terms := r.reporter.early.interval(), s.Terms()
+	allowed, rejected, _ := s.Count(r.at).Since(s.Acked)
+	interval := r.reporter.early.interval()
 	_, stated := s.Common().Stated()
-	return !stated && !terms.Rule.Parent && s.Common().Valid(r.at.Add(3*interval)) &&
-		float64(s.Rate.Active().Limit)*interval.Seconds() < 1 && s.Rate.Bucket().Tokens(r.at) < 1
+	return allowed == 0 && rejected > 0 && s.Uncharged() == 0 && !stated && !s.Terms().Rule.Parent &&
+		s.Common().Valid(r.at.Add(3*interval)) && float64(s.Rate.Active().Limit)*interval.Seconds() < 1 && s.Rate.Bucket().Tokens(r.at) < 1
 }
 
 // Batches are what there is to send, ordered by algorithm.

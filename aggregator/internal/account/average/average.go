@@ -62,7 +62,7 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		r.Rates.Rejected = max(min(r.Rates.Total(), r.Has*limit.Rate)-r.Rates.Allowed, 0)
 	}
 	if r.Rates.Total() > 0 {
-		if r.Has > 0 {
+		if row == none && r.Has > 0 {
 			a.learn(now)
 		}
 		var allowed float64
@@ -81,8 +81,8 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	return a.grant(limit, a.ledger.demand(row, a.settings.Stages)), true
 }
 
-// learn is called for each report of a host that has a grant. If it is the first host here,
-// others have grants of the same owner or algorithm, which count until they report.
+// learn is called when a host that is new here has a grant already. If it is the first
+// host, others have grants of the same owner or algorithm, which count until they report.
 func (a *Account) learn(now time.Duration) {
 	if a.keeps && a.ledger.len() == 0 {
 		a.learns = max(a.learns, now+a.settings.Interval)
