@@ -96,9 +96,9 @@ const (
 	// that others were refused.
 	sure = 3
 
-	// fewest is how many events a host's rate must allow until its next report. A
-	// host with fewer asks.
-	fewest = 15
+	// fewest is how many events a host's rate must allow until its next report, for each second of
+	// that, which counts as 1 s at least and as 3 s at most. A host with fewer asks.
+	fewest = 5
 
 	// few is how many events/s a host must want, to be lent tokens when it asks. A host with
 	// fewer asks for each event, as soon as its next token is there: it would keep a loan for too
@@ -173,7 +173,7 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 	wants := float64(row.wants)
 	fair := k.fair(wants, limit)
 	rate := fair - sure*math.Sqrt(fair*cost/seconds(k.interval))
-	if !(rate*seconds(k.interval) >= fewest*cost) {
+	if !(rate*seconds(k.interval) >= fewest*cost*lower(upper(seconds(k.interval), 1), 3)) {
 		rate = 0
 	}
 	row.weight = upper(ratio(rate, limit.Rate), slightest)

@@ -316,6 +316,24 @@ func TestRatesAreForWhatIsSureToBeUsed(t *testing.T) {
 	}
 }
 
+// Hosts that ask seven times a second could not use up their parts of a limit by asks alone. So a host
+// with many events gets a rate also where it reports five times a second.
+func TestRatesDoNotNeedLongIntervals(t *testing.T) {
+	limit := algorithm.Limit{Rate: 400, Burst: 100}
+	for _, interval := range []time.Duration{200 * time.Millisecond, time.Second, 3 * time.Second, time.Minute} {
+		k := askedOf(limit)
+		k.interval = interval
+		for now := time.Duration(0); now < 4*interval; now += interval {
+			for host := range uint32(4) {
+				g, _ := k.Report(now, limit, host, &account.Report{Elapsed: interval, Wants: 400, Cost: 1, Has: slightest})
+				if rate := g.Weight * limit.Rate; now == 3*interval && rate < 25 {
+					t.Errorf("at an interval of %v, a quarter of 400/s is granted as %v/s", interval, rate)
+				}
+			}
+		}
+	}
+}
+
 // A loan leaves the pool with the ask, and flows back with the next report if
 // it is not used.
 func TestALoanFlowsBack(t *testing.T) {
