@@ -44,17 +44,14 @@ func newExactCluster(t *testing.T, hosts int, limit rate.Limit, burst float64, f
 	for i, name := range c.names {
 		a := bucketed(t, limit, burst)
 		c.network.Host(name).Serve(a)
-		c.takers = append(c.takers, &ask.Taker{Host: name, Placement: &c.owner, Peers: c.network.Host(name).Peers(), Self: name, Local: a})
+		taker := &ask.Taker{Host: name, Placement: &c.owner, Peers: c.network.Host(name).Peers(), Self: name, Local: a}
+		t.Cleanup(taker.Close) // also of a host that crashes: it may still withdraw what was lost
+		c.takers = append(c.takers, taker)
 		for _, other := range c.names[:i] {
 			c.network.SetFaults(name, other, faults)
 			c.network.SetFaults(other, name, faults)
 		}
 	}
-	t.Cleanup(func() {
-		for _, taker := range c.takers {
-			taker.Close() // it may still withdraw what was lost
-		}
-	})
 	return c
 }
 

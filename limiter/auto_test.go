@@ -176,7 +176,7 @@ func TestAutoAsksForEachOfFewEvents(t *testing.T) {
 	}
 }
 
-// What a host says when it asks, it does not report: while the owner pays for all of its events, and it holds nothing, it
+// While the owner pays for all events of a host, and the host holds nothing, its asks say what a report would say. Then it
 // leaves out every other report.
 func TestAHostThatAsksForAllLeavesOutReports(t *testing.T) {
 	var now stage.Instant
