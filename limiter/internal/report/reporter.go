@@ -56,7 +56,7 @@ func New(c Config) *Reporter {
 	r.early.owner, r.early.lanes = c.Placement, lanes.New[*Subject]()
 	r.early.due.Store(int64(lanes.Never))
 	r.early.ends = alarms.New[*Subject]()
-	r.next = lanes.Never
+	r.next, r.retired.returned = lanes.Never, make(map[string]*Subject)
 	return r
 }
 

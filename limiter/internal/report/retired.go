@@ -15,10 +15,10 @@ import (
 // successor that takes the usage over, and until no slots are held; but at most
 // maxRetired stay.
 //
-// A caller that found the Part before it was retired may use it later. It
-// brings the Subject back.
+// A caller that found the Part before it was retired may use it later. It brings the Subject back.
 type retired struct {
 	subjects []retiree
+	returned map[string]*Subject // by key, those that returnGrant has made since the last regular report
 
 	mu   sync.Mutex // protects late
 	late []*Subject // used after they were retired
@@ -40,12 +40,10 @@ func (r *retired) add(now stage.Instant, s *Subject) {
 	r.subjects = append(r.subjects, of)
 }
 
-// maxRetired bounds the Subjects that wait for an answer while owners are
-// silent and keys come and go. The oldest are given up first.
+// maxRetired bounds the Subjects that wait for an answer while owners are silent and keys come and go. The oldest are given up first.
 const maxRetired = 100_000
 
-// addLate adds s, which was used although it was retired. Safe for concurrent
-// use.
+// addLate adds s, which was used although it was retired. Safe for concurrent use.
 func (r *retired) addLate(s *Subject) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,8 +51,7 @@ func (r *retired) addLate(s *Subject) {
 	r.late = append(r.late, s)
 }
 
-// report adds what retired Subjects have used to round, or hands it to their
-// successors.
+// report adds what retired Subjects have used to round, or hands it to their successors.
 func (r *retired) report(now stage.Instant, round *Round) {
 	r.mu.Lock()
 	for _, s := range r.late {
@@ -62,6 +59,7 @@ func (r *retired) report(now stage.Instant, round *Round) {
 	}
 	r.late = nil
 	r.mu.Unlock()
+	clear(r.returned)
 
 	wait := r.subjects[:0]
 	for _, s := range r.subjects {
@@ -78,6 +76,16 @@ func (r *retired) report(now stage.Instant, round *Round) {
 
 // successor is what the key of s has now under the algorithm of s; nil if there is nothing.
 func successor(s *Subject) *Subject { return s.reporter.successor(s.Common().Key(), s.Algorithm()) }
+
+// passOn has to report what s has used and not reported.
+func passOn(now stage.Instant, s, to *Subject) {
+	upTo := s.Count(now)
+	allowed, rejected, _ := upTo.Since(s.Acked)
+	to.Part().Inherit(bucket.Usage{Allowed: allowed, Rejected: rejected})
+	to.Seen.Allowed += allowed // s has counted them
+	to.Seen.Rejected += rejected
+	s.Acked = upTo
+}
 
 // finish reports what s has used, and whether s must be looked at again.
 func (s *retiree) finish(now stage.Instant, round *Round) (again bool) {
@@ -109,10 +117,7 @@ func (s *retiree) finish(now stage.Instant, round *Round) (again bool) {
 			if !b.Terms().Reports { // it has no owner
 				return false
 			}
-			to.Part().Inherit(bucket.Usage{Allowed: allowed, Rejected: rejected})
-			to.Seen.Allowed += allowed // s has counted them
-			to.Seen.Rejected += rejected
-			s.Acked = upTo
+			passOn(now, s.Subject, to)
 			return false
 		}
 	}

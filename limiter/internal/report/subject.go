@@ -116,6 +116,9 @@ func (s *Subject) ContinueUnder(now stage.Instant, t *share.Terms, used int64, h
 		}
 	}
 	s.Part().SetTerms(now, t) // first, because the old fallback may let all pass
+	if last := s.reporter.retired.returned[s.Common().Key()]; last != nil && last.Algorithm() == t.Algorithm {
+		passOn(now, last, s) // now, because the host may ask before the next regular report
+	}
 	s.Part().Forget(now, hosts)
 	return used
 }
@@ -141,6 +144,7 @@ func (s *Subject) returnGrant(now stage.Instant) {
 	last.Acked.At, last.Seen = s.Acked.At, last.Count(now).Usage
 	last.Retire(now)
 	s.Acked = upTo
+	s.reporter.retired.returned[s.Common().Key()] = last
 }
 
 // Used is when a report last found new usage.
