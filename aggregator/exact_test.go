@@ -201,6 +201,8 @@ func TestWhatIsDeliveredTwiceIsTakenOnce(t *testing.T) {
 		return &usage.Takes{Caller: 1, Batch: batch, Settled: settled, Withdrawn: withdrawn, Rows: []usage.Take{{Key: "k", Tokens: 1}, {Key: "k", Tokens: -0.5}, {Key: "j", Tokens: 3, Spent: usage.SpentBeyond}}}
 	}
 	refused := math.NaN()
+	// left is how many tokens are left, in halves: a slow machine gives the bucket time to fill a little.
+	left := func(takes *usage.Takes) float64 { return math.Round(2*once(t, a, takes)) / 2 }
 	for i, step := range []struct {
 		takes *usage.Takes
 		want  float64
@@ -224,20 +226,20 @@ func TestWhatIsDeliveredTwiceIsTakenOnce(t *testing.T) {
 		{takes(10, 10, 10), refused}, // withdrawn by itself
 		{takes(11, 10), 95},
 	} {
-		got := math.Round(2*once(t, a, step.takes)) / 2
+		got := left(step.takes)
 		if got != step.want && !(math.IsNaN(got) && math.IsNaN(step.want)) {
 			t.Fatalf("step %d: %v left, want %v", i, got, step.want)
 		}
 	}
 	other := takes(1, 0)
 	other.Caller = 2
-	if got := once(t, a, other); math.Abs(got-94.5) > 1e-6 {
+	if got := left(other); got != 94.5 {
 		t.Errorf("another caller's batch 1: %v left", got)
 	}
 	nobody := takes(1, 0)
 	nobody.Caller = 0
-	once(t, a, nobody)
-	if got := once(t, a, nobody); math.Abs(got-93.5) > 1e-6 {
+	left(nobody)
+	if got := left(nobody); got != 93.5 {
 		t.Errorf("without a caller nothing is remembered: %v left", got)
 	}
 }
