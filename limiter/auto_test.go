@@ -176,41 +176,6 @@ func TestAutoAsksForEachOfFewEvents(t *testing.T) {
 	}
 }
 
-// While the owner pays for all events of a host, and the host holds nothing, its asks say what a report would say. Then it
-// leaves out every other report.
-func TestAHostThatAsksForAllLeavesOutReports(t *testing.T) {
-	var now stage.Instant
-	g, e, k := grantedGroup(t, autoRule(1000), &now, 1, sure, 0)
-	const seconds = 300
-	reports, rejected, asked := 0, int64(0), e.asked
-	report := func(tokens float64) (rows int) {
-		for _, said := range granted(t, g, now, g.Manual().Report(now), sure, tokens) {
-			for i := range said.Keys {
-				rows++
-				rejected += said.Rejected[i]
-				if said.Allowed[i] != 0 {
-					t.Errorf("at %v: it reports %d events that its bucket allowed", now, said.Allowed[i])
-				}
-			}
-		}
-		return rows
-	}
-	for range seconds {
-		take(k, now+second/2, 1)
-		now += second
-		reports += report(0)
-		if s := only(t, g, now, "k"); s.Allowed != int64(e.asked) {
-			t.Fatalf("at %v: it counts %d events, and the owner paid for %d", now, s.Allowed, e.asked)
-		}
-	}
-	if reports < seconds/2-1 || reports > seconds/2+2 {
-		t.Errorf("%d reports in %d s", reports, seconds)
-	}
-	if unsaid := int64(e.asked-asked) - rejected; unsaid < 0 || unsaid > 2 {
-		t.Errorf("of %d events, the reports had %d", e.asked-asked, rejected)
-	}
-}
-
 // An owner that does not answer in time is left alone for a second, and the host's own
 // part decides.
 func TestAutoDoesNotWaitForAnOwnerThatIsAway(t *testing.T) {
@@ -330,7 +295,7 @@ func TestAGrantEndsTheDepthOfALoan(t *testing.T) {
 func TestAutoBorrowsNothingWhileAReportIsUnderWay(t *testing.T) {
 	var now stage.Instant
 	g, e, k := grantedGroup(t, autoRule(1), &now, 1, sure, 1)
-	take(k, 1, 1) // which the grant covers: so there is something to report
+	take(k, 1, 1) // which the grant covers
 	now, e.lends = second, 6
 	batches := g.Manual().Report(now)
 	if take(k, now, 1); !(e.last.More > 0 && e.last.More < 1) { // less than a token says that it has a grant
@@ -530,7 +495,7 @@ func TestAutoAsksBeforeALongWait(t *testing.T) {
 		// A short wait is not worth a round trip.
 		e.answer = nil
 		time.Sleep(10*time.Second + time.Millisecond)
-		k.Reserve() // which the grant covers: so there is something to report
+		k.Reserve() // which the grant covers
 		granted(t, g, stage.Now(), g.Manual().Report(stage.Now()), 1, 0)
 		asked = e.asked
 		time.Sleep(time.Second - 4*time.Millisecond)

@@ -35,30 +35,11 @@ func (r *Round) Visit(s *Subject, hosts int) {
 	} else if _, answered := s.Settled(); s.Rate != nil && (!answered || !s.Common().Granted()) {
 		s.Rate.ChargeInactive(r.at) // else the answer does
 	}
-	switch traits := &s.Terms().Traits; {
-	case !traits.Early || s.Rate == nil:
+	if !s.Early() || s.regular(r.at, r.recent) {
 		r.add(s)
-	case traits.Asks && r.asksSaidAll(s):
-		s.Tally(r.at)
-	case s.regular(r.at, r.recent):
-		r.add(s)
-	case traits.Wants:
+	} else if s.Terms().Traits.Wants {
 		r.reporter.watchLease(r.at, s)
 	}
-}
-
-// asksSaidAll reports whether a report of s, which asks, would say nothing that its asks have not said: the owner paid for all that
-// passed since the last report, and the host holds nothing. Such a host leaves out every other report: what it refuses by
-// itself is in none of its asks. Below a parent each report counts: the cluster above needs the demand of all.
-func (r *Round) asksSaidAll(s *Subject) bool {
-	if s.Rate.Active().Limit >= 1 || r.final { // most keys with many events have a rate
-		return false
-	}
-	allowed, rejected, _ := s.Count(r.at).Since(s.Acked)
-	interval := r.reporter.early.interval()
-	_, stated := s.Common().Stated()
-	return allowed == 0 && rejected > 0 && r.at.Sub(s.Acked.At) < interval*3/2 && s.Uncharged() == 0 && !stated && !s.Terms().Rule.Parent &&
-		s.Common().Valid(r.at.Add(3*interval)) && float64(s.Rate.Active().Limit)*interval.Seconds() < 1 && s.Rate.Bucket().Tokens(r.at) < 1
 }
 
 // Batches are what there is to send, ordered by algorithm.

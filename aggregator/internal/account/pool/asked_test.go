@@ -466,8 +466,8 @@ func TestBusyHostsArePatient(t *testing.T) {
 	}
 }
 
-// A host that asks, and holds nothing, need not report: what it says that it wants counts for as long as
-// it asks, whether its events are paid or refused. One that does neither is taken for dead.
+// What a host that asks says that it wants counts for as long as it asks, also if none of its reports
+// arrives, and whether its events are paid or refused. One that does neither is taken for dead.
 func TestAHostThatAsksIsThere(t *testing.T) {
 	limit := algorithm.Limit{Rate: 100, Burst: 100}
 	for _, refused := range []bool{false, true} {

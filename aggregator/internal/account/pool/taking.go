@@ -124,14 +124,10 @@ func (k *asked) hear(now time.Duration, host uint32, t *usage.Take) (row *row, r
 		return nil, 0
 	}
 	row = k.rows.At(i)
-	// A host that holds nothing need not report while it asks. One that reports again, because an
-	// answer was lost, is not as late.
-	if row.weight <= slightest && row.lent == 0 && now-row.last >= k.interval {
+	if row.weight == 0 { // it was taken for dead: all that it held is lost
 		row.last, row.back = now, true
-		if row.weight == 0 { // it was taken for dead
-			row.weight = slightest
-			k.parts.Add(row.weight)
-		}
+		row.weight = slightest
+		k.parts.Add(row.weight)
 	}
 	if t.Wants > 0 {
 		before := float64(row.wants)
