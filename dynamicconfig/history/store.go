@@ -41,6 +41,9 @@ func Restore(ctx context.Context, s Store, number int64, c Change) (Version, err
 	if err != nil {
 		return Version{}, fmt.Errorf("restore version %d: %w", number, err)
 	}
+	if err := old.whole(); err != nil {
+		return Version{}, err
+	}
 	c.Text = old.Text
 	if c.Message == "" {
 		c.Message = fmt.Sprintf("restore version %d", number)

@@ -36,15 +36,25 @@ type Version struct {
 	// Fingerprint is dynamicconfig.Snapshot's Version of Text, by the release of headgate
 	// that stored it.
 	Fingerprint string
+
+	// Damaged reports that the store knows that Text is not what was stored. Lists leave it out.
+	Damaged bool
 }
 
-// Parse returns the limits of v, whose Text must be there. The error of a Text that no Change can have says
-// that it is damaged.
+// Parse returns the limits of v, whose Text must be there. A Text that is not what was stored is an error.
 func (v Version) Parse() (*dynamicconfig.Snapshot, error) {
-	if !storable(v.Text) {
-		return nil, fmt.Errorf("%s is damaged: the database has another text than was stored. Apply the limits again, or roll back to an earlier version", v.Name())
+	if err := v.whole(); err != nil {
+		return nil, err
 	}
 	return dynamicconfig.Parse(v.Name(), []byte(v.Text))
+}
+
+// whole returns why the Text of v is not what was stored: it is Damaged, or no Change can have it.
+func (v Version) whole() error {
+	if v.Damaged || !storable(v.Text) {
+		return fmt.Errorf("%s is damaged: the database has another text than was stored. Apply the limits again, or roll back to an earlier version", v.Name())
+	}
+	return nil
 }
 
 // Name is what messages call v: "version 7".

@@ -128,7 +128,8 @@ const (
 	insert = `INSERT INTO headgate_limits (number, text, author, message, time, fingerprint)
 		SELECT CAST($1 AS BIGINT), $2, $3, $4, CAST($5 AS BIGINT), $6
 		WHERE CAST($1 AS BIGINT) = (SELECT coalesce(max(number), 0) + 1 FROM headgate_limits)
-		AND (CAST($7 AS TEXT) = '' OR EXISTS (SELECT 1 FROM headgate_limits WHERE number = CAST($1 AS BIGINT) - 1 AND fingerprint = CAST($7 AS TEXT)))
+		AND (CAST($7 AS TEXT) = '' OR EXISTS (SELECT 1 FROM headgate_limits WHERE number = CAST($1 AS BIGINT) - 1
+			AND (fingerprint = CAST($7 AS TEXT) OR substr(fingerprint, 1, length(CAST($7 AS TEXT)) + 1) = CAST($7 AS TEXT) || '/')))
 		ON CONFLICT DO NOTHING`
 	selectNewest = `SELECT number, author, message, time, fingerprint FROM headgate_limits ORDER BY number DESC LIMIT 1`
 	selectOne    = `SELECT text, number, author, message, time, fingerprint FROM headgate_limits WHERE number = $1`
@@ -169,7 +170,7 @@ func (s *Store) insert(ctx context.Context, db *sql.DB, v history.Version, seen 
 		return false, err
 	}
 	defer func() { _ = tx.Rollback() }() // nothing, after a Commit
-	result, err := tx.ExecContext(ctx, insert, v.Number, v.Text, v.Author, v.Message, v.Time.UnixMicro(), v.Fingerprint, seen)
+	result, err := tx.ExecContext(ctx, insert, v.Number, v.Text, v.Author, v.Message, v.Time.UnixMicro(), seal(v), seen)
 	if err != nil {
 		return false, err
 	}
@@ -236,7 +237,8 @@ func (s *Store) List(ctx context.Context, before int64, n int) (versions []histo
 // scan reads a row of one of the queries.
 func scan(row interface{ Scan(...any) error }, withText bool) (v history.Version, err error) {
 	var micros int64
-	columns := []any{&v.Number, &v.Author, &v.Message, &micros, &v.Fingerprint}
+	var sealed string
+	columns := []any{&v.Number, &v.Author, &v.Message, &micros, &sealed}
 	if withText {
 		columns = append([]any{&v.Text}, columns...)
 	}
@@ -244,6 +246,8 @@ func scan(row interface{ Scan(...any) error }, withText bool) (v history.Version
 		return history.Version{}, fmt.Errorf("read the limits: %w", err)
 	}
 	v.Time = time.UnixMicro(micros).UTC()
+	fingerprint, sum := unseal(sealed)
+	v.Fingerprint, v.Damaged = fingerprint, withText && sum != "" && sum != checksum(v.Text)
 	return v, nil
 }
 

@@ -110,11 +110,14 @@ func TestAFileThatIsNoDatabase(t *testing.T) {
 	}
 }
 
+// storedText is that of the version of stored.
+const storedText = "limits: [{key: a, limit: 1/s}]"
+
 // stored is the path of a file in dir that has one version.
 func stored(t *testing.T, dir string) string {
 	t.Helper()
 	s := open(dir)
-	_, err := s.Append(t.Context(), history.Change{Text: "limits: []", Author: "a"})
+	_, err := s.Append(t.Context(), history.Change{Text: storedText, Author: "a"})
 	if err := errors.Join(err, s.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -149,9 +152,10 @@ func TestADamagedFile(t *testing.T) {
 	}
 }
 
-// A page of the text has become zeros, or bytes by chance, which SQLite cannot know: it has no checksums.
+// A page of the text has become zeros, or bytes by chance, or one bit of it is another, which SQLite cannot
+// know: it has no checksums.
 func TestADamagedText(t *testing.T) {
-	for name, b := range map[string]byte{"zeros": 0, "not UTF-8": 0xb0} {
+	for name, damage := range map[string]string{"zeros": "\x00\x00\x00\x00\x00\x00", "not UTF-8": "\xb0\xb0", "another key": "limits: [{key: b"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			path := stored(t, dir)
@@ -159,8 +163,8 @@ func TestADamagedText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := bytes.Index(data, []byte("limits: []"))
-			copy(data[at:], bytes.Repeat([]byte{b}, 6))
+			at := bytes.Index(data, []byte(storedText))
+			copy(data[at:], damage)
 			if err := os.WriteFile(path, data, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -169,8 +173,14 @@ func TestADamagedText(t *testing.T) {
 			if _, err := s.Load(t.Context()); err == nil || !strings.Contains(err.Error(), "version 1 is damaged: ") {
 				t.Errorf("Load = %v", err)
 			}
+			if _, err := history.Restore(t.Context(), s, 1, history.Change{Base: 1, Author: "a"}); err == nil || !strings.Contains(err.Error(), "version 1 is damaged: ") {
+				t.Errorf("Restore = %v", err)
+			}
 			if _, err := s.Append(t.Context(), history.Change{Base: 1, Text: "limits: []", Author: "a"}); err != nil {
 				t.Errorf("a change does not mend it: %v", err)
+			}
+			if _, err := s.Load(t.Context()); err != nil {
+				t.Errorf("Load after the change: %v", err)
 			}
 		})
 	}
@@ -228,5 +238,27 @@ func TestANewerReleasesTables(t *testing.T) {
 	defer s.Close()
 	if _, err := s.Newest(t.Context()); err == nil || !strings.Contains(err.Error(), "of a newer release") {
 		t.Errorf("Newest = %v", err)
+	}
+}
+
+// An earlier release has stored a version without a checksum. A change of it, and what is seen of it, are as ever.
+func TestAVersionOfAnEarlierRelease(t *testing.T) {
+	dir := t.TempDir()
+	path := stored(t, dir)
+	db, err := databasesql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "UPDATE headgate_limits SET fingerprint = 'f'"); err != nil {
+		t.Fatal(err)
+	}
+	s := open(dir)
+	defer s.Close()
+	if v, err := s.Get(t.Context(), 1); err != nil || v.Fingerprint != "f" || v.Damaged {
+		t.Errorf("Get = %+v, %v", v, err)
+	}
+	if _, err := s.Append(t.Context(), history.Change{Base: 1, Seen: "f", Text: storedText, Author: "a"}); err != nil {
+		t.Error(err)
 	}
 }
