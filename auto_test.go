@@ -75,10 +75,7 @@ func autoClusterOf(t *testing.T, n int, limit float64, snapshot *dynamicconfig.S
 	c := &autoCluster{network: rpctest.New(1), began: time.Now(), at: time.Now(), seen: time.Now(), limit: limit, level: autoBurst, burst: autoBurst}
 	for i := range n {
 		name := fmt.Sprint("host", i)
-		a, err := aggregator.New(algorithm.Builtin(), snapshot)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := aggregator.New(algorithm.Builtin(), snapshot)
 		c.network.Host(name).Serve(a)
 		for _, other := range c.names {
 			c.network.SetFaults(name, other, rpctest.Faults{Delay: 200 * time.Microsecond})

@@ -47,10 +47,7 @@ func TestAnOwnerUnderAutoLendsNothingBeforeItIsCharged(t *testing.T) {
 			}
 			return s
 		}
-		a, err := aggregator.New(algorithm.Builtin(), rules("auto"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := aggregator.New(algorithm.Builtin(), rules("auto"))
 		network, owner, name := rpctest.New(1), placement{}, "host"
 		owner.Store(&name)
 		network.Host(name).Serve(a)

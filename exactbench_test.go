@@ -47,13 +47,10 @@ func BenchmarkExact(b *testing.B) {
 			})
 		})
 		b.Run(fmt.Sprintf("take/callers=%d", callers), func(b *testing.B) {
-			a, err := aggregator.New(algorithm.Builtin(), limits(b, `
+			a := aggregator.New(algorithm.Builtin(), limits(b, `
 limits:
   - {key: "k", limit: 1000000000/s, algorithm: exact}
 `))
-			if err != nil {
-				b.Fatal(err)
-			}
 			taker := &ask.Taker{Host: "host", Timeout: time.Second}
 			taker.Peers, taker.Placement = served(b, a)
 			timed(b, callers, func() bool {

@@ -44,10 +44,7 @@ limits:
 		var groups []*limiter.Group
 		for i := range hosts {
 			name := fmt.Sprint("host", i)
-			a, err := aggregator.New(algorithm.Builtin(), snapshot)
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := aggregator.New(algorithm.Builtin(), snapshot)
 			network.Host(name).Serve(a)
 			for _, other := range names {
 				network.SetFaults(name, other, rpctest.Faults{Delay: 100 * time.Microsecond})

@@ -129,10 +129,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 
 // assemble makes n's parts and connects them.
 func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
-	n.aggregator, err = aggregator.New(n.registry, snapshot, aggregator.WithLogger(n.log), aggregator.WithScope(n.scope))
-	if err != nil {
-		return err
-	}
+	n.aggregator = aggregator.New(n.registry, snapshot, aggregator.WithLogger(n.log), aggregator.WithScope(n.scope))
 	taker := &ask.Taker{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Local: n.aggregator}
 	n.takes = &ask.Forward{Taker: taker, Timeout: n.askTimeout, MaxWait: n.longestWait, Others: n.others}
 	ofExact, ofAuto := exact.New(taker), exact.NewAuto(taker)

@@ -3,7 +3,6 @@
 package aggregator
 
 import (
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -38,9 +37,8 @@ func WithScope(scope tally.Scope) Option {
 }
 
 // New returns an Aggregator that decides with the algorithms in registry
-// under the rules and properties of snapshot. It returns all that is wrong
-// with the properties.
-func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options ...Option) (*Aggregator, error) {
+// under the rules and properties of snapshot.
+func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options ...Option) *Aggregator {
 	a := &Aggregator{Core: Core{
 		journal:  journal{log: slog.New(slog.DiscardHandler), metrics: newMetrics(tally.NoopScope)},
 		registry: registry,
@@ -57,23 +55,17 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 			a.metrics.newKeys.Inc(1)
 		}
 	})
-	if err := a.Configure(snapshot); err != nil {
-		return nil, err
-	}
-	return a, nil
+	a.settings.Store(rules.New(registry, snapshot, a.keys.Hosts.Member, nil))
+	return a
 }
 
 // Configure puts the rules and properties of snapshot in force. What is known
-// of keys and hosts stays. On an error nothing changes.
+// of keys and hosts stays. The error is nil: it is for the Lifecycle.
 func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
 	a.configure.Lock()
 	defer a.configure.Unlock()
 
-	s, err := rules.New(a.registry, snapshot, a.keys.Hosts.Member, a.settings.Load())
-	if err != nil {
-		return fmt.Errorf("aggregator: configure: %w", err)
-	}
-	a.settings.Store(s)
+	a.settings.Store(rules.New(a.registry, snapshot, a.keys.Hosts.Member, a.settings.Load()))
 	return nil
 }
 
@@ -87,12 +79,8 @@ func (a *Aggregator) Split(deciders, missing int) {
 	a.configure.Lock()
 	defer a.configure.Unlock()
 
-	before := a.settings.Load()
-	if before.Side == side {
-		return
-	}
-	// The properties are those in force: there is no error.
-	if s, err := rules.New(a.registry, before.Snapshot, a.keys.Hosts.Member, before); err == nil {
+	if before := a.settings.Load(); before.Side != side {
+		s := rules.New(a.registry, before.Snapshot, a.keys.Hosts.Member, before)
 		s.Side = side
 		a.settings.Store(s)
 	}

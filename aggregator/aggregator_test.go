@@ -41,10 +41,7 @@ func every(algorithm string) dynamicconfig.Rule {
 // weighted is an Aggregator that has all keys under request-weighted.
 func weighted(t testing.TB, p dynamicconfig.Properties) *Aggregator {
 	t.Helper()
-	a, err := New(algorithm.Builtin(), snapshot(t, p, every(algorithm.NameRequestWeighted)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), snapshot(t, p, every(algorithm.NameRequestWeighted)))
 	return a
 }
 
@@ -287,19 +284,23 @@ func TestAbsurdUsageIsRefusedWhole(t *testing.T) {
 	}
 }
 
-func TestNewRefusesPropertiesThatItCannotKeep(t *testing.T) {
-	_, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{
-		UpdateInterval: 100 * time.Millisecond,
-		GCAfter:        time.Hour, // 36,000 intervals
-	}))
-	if err == nil || !strings.Contains(err.Error(), "gc-after") {
-		t.Errorf("the error is %v", err)
-	}
+func TestAnyPropertiesOfAConfigAreKept(t *testing.T) {
+	// 36,000 intervals pass before a silent host is forgotten, and its demand fades in all of them.
+	gc := time.Hour
+	properties := dynamicconfig.Properties{UpdateInterval: 100 * time.Millisecond, NewDataWeight: 0.0001, GCAfter: gc}
 	a := weighted(t, cadence)
-	if err := a.Configure(snapshot(t, dynamicconfig.Properties{UpdateInterval: 100 * time.Millisecond, GCAfter: time.Hour})); err == nil {
-		t.Error("Configure took them")
+	if err := a.Configure(snapshot(t, properties, every(algorithm.NameRequestWeighted))); err != nil {
+		t.Fatal(err)
 	}
-	if reported(t, a, 0, "a", 1, 0).Lease[0] == 0 {
-		t.Error("the rules before are gone")
+	reported(t, a, 0, "a", 1, 0)
+	a.GC(gc / 2)
+	if got, want := reported(t, a, gc/2, "b", 1, 0).Weight[0], 1/(1+math.Pow(0.9999, 18_000)); math.Abs(got-want) > 0.01 {
+		t.Errorf("beside a host that was silent for half of gc_after, another has %v; want %v", got, want)
+	}
+	if a.GC(gc - time.Second); a.keys.Hosts.Len() != 2 {
+		t.Errorf("%d hosts are known before gc_after; want 2", a.keys.Hosts.Len())
+	}
+	if a.GC(gc); a.keys.Hosts.Len() != 1 {
+		t.Errorf("%d hosts are known after gc_after; want 1", a.keys.Hosts.Len())
 	}
 }

@@ -24,10 +24,7 @@ func autoRule(limit rate.Limit, burst float64) dynamicconfig.Rule {
 
 func under(t testing.TB, rule dynamicconfig.Rule) *Aggregator {
 	t.Helper()
-	a, err := New(algorithm.Builtin(), snapshot(t, cadence, rule))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), snapshot(t, cadence, rule))
 	return a
 }
 

@@ -80,10 +80,7 @@ type belowMachine struct {
 const apart = 3 * s
 
 func (m *belowMachine) owner(r dynamicconfig.Rule) *Aggregator {
-	a, err := New(algorithm.Builtin(), m.snapshot(r))
-	if err != nil {
-		m.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), m.snapshot(r))
 	return a
 }
 

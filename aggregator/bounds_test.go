@@ -76,10 +76,7 @@ func TestAHostTooManyGetsNoGrant(t *testing.T) {
 	p.MaxHostsPerKey = 2
 	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic} {
 		scope := tally.NewTestScope("", nil)
-		a, err := New(algorithm.Builtin(), snapshot(t, p, every(name)), WithScope(scope))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(algorithm.Builtin(), snapshot(t, p, every(name)), WithScope(scope))
 		ask := func(now time.Duration, host, key string) bool {
 			return step(t, a, now, host, reportOf(name, 5, 0, time.Second, key)).Lease[0] > 0
 		}

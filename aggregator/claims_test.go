@@ -23,10 +23,7 @@ import (
 // have it unless r says otherwise: leases of 60 s, refreshed every 8 s, no learning.
 func leased(t testing.TB, r dynamicconfig.Rule, options ...Option) *Aggregator {
 	t.Helper()
-	a, err := New(algorithm.Builtin(), snapshot(t, cadence, terms(r)), options...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), snapshot(t, cadence, terms(r)), options...)
 	return a
 }
 
@@ -415,10 +412,7 @@ func TestWhatIsSafeIsWhatTheFallbackSays(t *testing.T) {
 func TestTooManyHostsOfAKeyAreRefusedWithAReason(t *testing.T) {
 	p := cadence
 	p.MaxHostsPerKey, p.MaxKeys = 2, 1
-	a, err := New(algorithm.Builtin(), snapshot(t, p, terms(dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share"})))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), snapshot(t, p, terms(dynamicconfig.Rule{Limit: 100, Algorithm: "fair-share"})))
 	for i, room := range []bool{true, true, false} {
 		if got := claimed(t, a, 0, wants(fmt.Sprint(i), 0, 1)); (got.Refused == "") != room {
 			t.Errorf("host %d: %+v", i, got)

@@ -17,12 +17,11 @@
 //
 //	registry := algorithm.Builtin()
 //	registry.Register("mine", weigh)                 // a custom weighting
-//	a, err := aggregator.New(registry, snapshot, aggregator.WithLogger(log))
-//	if err != nil { … }
+//	a := aggregator.New(registry, snapshot, aggregator.WithLogger(log))
 //	go a.Run(ctx)                                    // forgets silent hosts
 //
 //	var mux rpc.Mux
-//	err = mux.Register(usage.ReportTypeURL, a)
+//	err := mux.Register(usage.ReportTypeURL, a)
 //	…
 //	err = a.Configure(next)                          // when the rules change
 //

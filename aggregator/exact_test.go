@@ -19,10 +19,7 @@ import (
 // bucketed is an Aggregator with one exact rule for all keys.
 func bucketed(t testing.TB, limit rate.Limit, burst float64) *Aggregator {
 	t.Helper()
-	a, err := New(algorithm.Builtin(), snapshot(t, cadence, exactRule(limit, burst)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), snapshot(t, cadence, exactRule(limit, burst)))
 	return a
 }
 
@@ -82,10 +79,7 @@ func TestKeysThatAreNotForABucketAreNotDecided(t *testing.T) {
 	migrates.Key, migrates.Migration = "migrates", &dynamicconfig.Migration{From: algorithm.NameElastic, To: algorithm.NameExact, Mode: dynamicconfig.ModeOldShadowNew}
 	exact := exactRule(1, 1)
 	exact.Key = "e*"
-	a, err := New(algorithm.Builtin(), snapshot(t, p, shared, migrates, exact))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), snapshot(t, p, shared, migrates, exact))
 	for _, row := range []struct {
 		key  string
 		want bool
@@ -277,10 +271,7 @@ func BenchmarkTakesOf64(b *testing.B) {
 func TestABucketWithAClusterAbove(t *testing.T) {
 	rule := exactRule(100, 100)
 	rule.Parent = true
-	a, err := New(algorithm.Builtin(), snapshot(t, cadence, rule))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), snapshot(t, cadence, rule))
 	if got := took(t, a, 0, usage.Take{Tokens: 1}); got.OK {
 		t.Errorf("taken before the cluster above gave anything: %+v", got)
 	}

@@ -19,10 +19,7 @@ func TestABucketIsSmall(t *testing.T) {
 	const keys, most = 100_000, 600
 	p := cadence
 	p.MaxKeys = keys
-	a, err := New(algorithm.Builtin(), snapshot(t, p, exactRule(1, 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), snapshot(t, p, exactRule(1, 1)))
 	heap := func() int64 {
 		runtime.GC()
 		var m runtime.MemStats

@@ -22,11 +22,7 @@ func ExampleAggregator_Step() {
 		fmt.Println(err)
 		return
 	}
-	a, err := aggregator.New(algorithm.Builtin(), rules)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
+	a := aggregator.New(algorithm.Builtin(), rules)
 	used := func(n int64) *usage.Report {
 		return &usage.Report{
 			Algorithm: "request-weighted",
@@ -71,7 +67,7 @@ func ExampleNew_customAlgorithm() {
 		fmt.Println(err)
 		return
 	}
-	a, err := aggregator.New(registry, rules)
-	fmt.Println(a != nil, err)
-	// Output: true <nil>
+	a := aggregator.New(registry, rules)
+	fmt.Println(a != nil)
+	// Output: true
 }

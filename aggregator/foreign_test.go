@@ -31,13 +31,10 @@ func custom(t testing.TB, p dynamicconfig.Properties, mine algorithm.Algorithm) 
 		t.Fatal(err)
 	}
 	log := new(bytes.Buffer)
-	a, err := New(registry, snapshot(t, p,
+	a := New(registry, snapshot(t, p,
 		dynamicconfig.Rule{Key: "m*", Limit: 100, Algorithm: "mine"},
 		every(algorithm.NameRequestWeighted),
 	), WithLogger(slog.New(slog.NewTextHandler(log, nil))))
-	if err != nil {
-		t.Fatal(err)
-	}
 	return a, log
 }
 
@@ -100,10 +97,7 @@ func TestHostsThatWantNothingAreNotWeighed(t *testing.T) {
 	if err := registry.Register("mine", mine.weigh); err != nil {
 		t.Fatal(err)
 	}
-	a, err := New(registry, snapshot(t, cadence, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: "claims/mine", Learning: dynamicconfig.None}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(registry, snapshot(t, cadence, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: "claims/mine", Learning: dynamicconfig.None}))
 	claim := func(host string, wants float64) {
 		a.Claim(s, &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: host, Bands: []claims.Band{{Clients: 1, Wants: wants}}}}})
 	}
@@ -350,14 +344,11 @@ func TestHostsUseNoMoreForAWeigherThatFailsNowAndThen(t *testing.T) {
 			p := cadence
 			p.UpdateInterval = time.Second
 			limit := algorithm.Limit{Rate: 100, Burst: 100}
-			a, err := New(registryWith(t, "mine", func(capacity float64, demands []algorithm.Demand, parts []float64) {
+			a := New(registryWith(t, "mine", func(capacity float64, demands []algorithm.Demand, parts []float64) {
 				if algorithm.RequestWeighted(capacity, demands, parts); failing {
 					fail(parts)
 				}
 			}), snapshot(t, p, dynamicconfig.Rule{Key: "k", Limit: 100, Burst: limit.Burst, Algorithm: "mine", Lease: 10 * time.Second}))
-			if err != nil {
-				t.Fatal(err)
-			}
 			weight, tokens, used := 0.0, 0.0, 0.0
 			const seconds = 60
 			for i := range seconds {
@@ -384,7 +375,7 @@ func TestWhatAHostHoldsIsNotForOthersWhenTheWeigherFails(t *testing.T) {
 	for _, on := range []string{algorithm.AccountClaims, algorithm.AccountPool} {
 		failing := false
 		name := algorithm.Pair(on, "mine")
-		a, err := New(registryWith(t, "mine", func(capacity float64, demands []algorithm.Demand, parts []float64) {
+		a := New(registryWith(t, "mine", func(capacity float64, demands []algorithm.Demand, parts []float64) {
 			if algorithm.RequestWeighted(capacity, demands, parts); !failing {
 				return
 			}
@@ -394,9 +385,6 @@ func TestWhatAHostHoldsIsNotForOthersWhenTheWeigherFails(t *testing.T) {
 				}
 			}
 		}), snapshot(t, cadence, dynamicconfig.Rule{Key: "k", Limit: 100, Algorithm: name, Lease: time.Minute, Learning: dynamicconfig.None}))
-		if err != nil {
-			t.Fatal(err)
-		}
 		a.Moved(-time.Hour) // so it has nothing to learn
 		weights := make(map[string]float64)
 		report := func(now time.Duration, host string, wants float64) {
@@ -500,7 +488,7 @@ func TestAnInfinitePartTakesNothingFromOtherHosts(t *testing.T) {
 		for _, on := range []string{algorithm.AccountPool, algorithm.AccountAverage, algorithm.AccountClaims} {
 			mine := algorithm.Pair(on, "mine")
 			var log bytes.Buffer
-			a, err := New(registryWith(t, "mine", func(_ float64, demands []algorithm.Demand, made []float64) {
+			a := New(registryWith(t, "mine", func(_ float64, demands []algorithm.Demand, made []float64) {
 				for i, d := range demands {
 					made[i] = parts[0]
 					if d.Host == "b" {
@@ -509,9 +497,6 @@ func TestAnInfinitePartTakesNothingFromOtherHosts(t *testing.T) {
 				}
 			}), snapshot(t, cadence, dynamicconfig.Rule{Key: "k", Limit: 100, Algorithm: mine, Lease: time.Minute, Learning: dynamicconfig.None}),
 				WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-			if err != nil {
-				t.Fatal(err)
-			}
 			a.Moved(-time.Hour) // so it has nothing to learn
 			for i := range 5 {
 				now := time.Duration(i) * cadence.UpdateInterval

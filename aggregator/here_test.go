@@ -49,10 +49,7 @@ func twins(t *testing.T, name string) (here, there *Aggregator, counts [2]*messa
 	s := snapshot(t, dynamicconfig.Properties{UpdateInterval: time.Second}, rule)
 	var both [2]*Aggregator
 	for i := range both {
-		a, err := New(algorithm.Builtin(), s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(algorithm.Builtin(), s)
 		both[i], counts[i] = a, &messages{Decider: a}
 	}
 	return both[0], both[1], counts

@@ -58,10 +58,7 @@ func TestABrokenClusterAboveDoesNotFillTheLog(t *testing.T) {
 			t.Fatal(err)
 		}
 		log := new(bytes.Buffer)
-		a, err := aggregator.New(algorithm.Builtin(), snapshot, aggregator.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := aggregator.New(algorithm.Builtin(), snapshot, aggregator.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		above := new(nonsense)
@@ -85,10 +82,7 @@ func TestATypeURLMayHaveAnotherHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := aggregator.New(algorithm.Builtin(), snapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := aggregator.New(algorithm.Builtin(), snapshot)
 	for _, url := range []string{usage.ReportTypeURL, claims.TypeURL, usage.TakesTypeURL} {
 		other := "example.com/x/" + url[strings.LastIndexByte(url, '/')+1:]
 		payload := &anypb.Any{TypeUrl: other}

@@ -18,15 +18,12 @@ import (
 func TestTheLogSaysWhatAPartHasToBe(t *testing.T) {
 	mine := algorithm.Pair(algorithm.AccountPool, "mine")
 	var log bytes.Buffer
-	a, err := New(registryWith(t, "mine", func(_ float64, demands []algorithm.Demand, parts []float64) {
+	a := New(registryWith(t, "mine", func(_ float64, demands []algorithm.Demand, parts []float64) {
 		for i := range demands {
 			parts[i] = -1
 		}
 	}), snapshot(t, cadence, dynamicconfig.Rule{Key: "k", Limit: 100, Algorithm: mine, Lease: time.Minute, Learning: dynamicconfig.None}),
 		WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	if err != nil {
-		t.Fatal(err)
-	}
 	a.Moved(-time.Hour) // so it has nothing to learn
 	for i := range 3 {
 		step(t, a, time.Duration(i)*cadence.UpdateInterval, "a", reportOf(mine, 10, 10, time.Second, "k"))

@@ -34,10 +34,7 @@ func leavesAt(t *testing.T, registry *algorithm.Registry, rules ...dynamicconfig
 			}
 		}
 	})
-	var err error
-	if a, err = New(registry, snapshot(t, dynamicconfig.Properties{}, rules...), WithLogger(slog.New(slog.NewTextHandler(log, nil)))); err != nil {
-		t.Fatal(err)
-	}
+	a = New(registry, snapshot(t, dynamicconfig.Properties{}, rules...), WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 	t.Cleanup(func() {
 		if !left {
 			t.Error("the owner did not leave in the middle of a message")

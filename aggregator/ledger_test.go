@@ -190,10 +190,7 @@ func TestAReportAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector, which runs the short form, drops what is in pools at random")
 	}
 	for _, name := range []string{algorithm.NameRequestWeighted, algorithm.NameElastic} {
-		a, err := New(algorithm.Builtin(), snapshot(t, cadence, every(name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(algorithm.Builtin(), snapshot(t, cadence, every(name)))
 		var grants usage.Grants
 		u := reportOf(name, 10, 1, time.Second, "a", "b", "c")
 		now := time.Duration(0)

@@ -92,10 +92,7 @@ func TestAnIntervalThatChangesLiveLendsNothingTwice(t *testing.T) {
 				interval := func(d time.Duration) *dynamicconfig.Snapshot {
 					return snapshot(t, dynamicconfig.Properties{UpdateInterval: d, GCAfter: 10 * d}, rule)
 				}
-				a, err := New(algorithm.Builtin(), interval(from))
-				if err != nil {
-					t.Fatal(err)
-				}
+				a := New(algorithm.Builtin(), interval(from))
 				c := newCrowd(a, 100, 100, 100, 100, 100, 100)
 				for h := range c.names {
 					c.names[h] = name
@@ -125,10 +122,7 @@ func TestAnIntervalChangesBesideBadParameters(t *testing.T) {
 		return snapshot(t, dynamicconfig.Properties{UpdateInterval: d, GCAfter: 10 * d},
 			dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: algorithm.NameElastic, Parameters: map[string]string{"overcommit": overcommit}})
 	}
-	a, err := New(algorithm.Builtin(), interval(s, "0.1"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), interval(s, "0.1"))
 	c := newCrowd(a, 100, 100, 100, 100, 100, 100)
 	for range 20 {
 		c.round(t, s)
@@ -149,10 +143,7 @@ func TestAnIntervalChangesBesideBadParameters(t *testing.T) {
 func TestADemandBeyondReasonIsForgotten(t *testing.T) {
 	for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto, algorithm.NameRequestWeighted} {
 		for _, wants := range []float64{1 << 53, 1e18, 3e38, 1e300} {
-			a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 600, Algorithm: name}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 600, Algorithm: name}))
 			c := newCrowd(a, 600, 900, 250, 50)
 			c.names = []string{name, name, name}
 			for range 20 {
@@ -324,10 +315,7 @@ func TestBadParametersAreMended(t *testing.T) {
 		if err := registry.Register("tuned", algorithm.RequestWeighted); err != nil {
 			t.Fatal(err)
 		}
-		a, err := New(registry, rule(name, p[0], p[1]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(registry, rule(name, p[0], p[1]))
 		c := newCrowd(a, 100, 100, 100, 100, 100, 100)
 		for h := range c.names {
 			c.names[h] = name
@@ -363,10 +351,7 @@ func TestBadParametersAreMended(t *testing.T) {
 func TestOneKeyIsLimitedOnceUnderManyNames(t *testing.T) {
 	all := []string{"elastic", "request-weighted", "auto", "fair-share", "proportional-share", "drop-ratio"}
 	for _, name := range []string{"elastic", "request-weighted", "auto", "fair-share"} {
-		a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(name)))
 		c := newCrowd(a, 100, 90, 90, 90, 90, 90, 90)
 		c.names = all
 		for range 30 {
@@ -388,10 +373,7 @@ func TestWhatHostsUseUnderAnotherNameIsNotForOthers(t *testing.T) {
 	for name, other := range others {
 		for _, named := range []string{other, "pool/mine"} {
 			var log bytes.Buffer
-			a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(name)), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(name)), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 			c := newCrowd(a, 100, 900)
 			c.names[0] = name
 			most := 0.36
@@ -434,10 +416,7 @@ func TestWhatHostsUseUnderAnotherNameIsNotForOthers(t *testing.T) {
 // debt that outlasts them.
 func TestHostsThatUseMoreThanTheLimitElsewhereLeaveNoLastingDebt(t *testing.T) {
 	for _, name := range []string{"elastic", "auto", "exact", "request-weighted"} {
-		a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Burst: 100, Algorithm: name}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Burst: 100, Algorithm: name}))
 		c := newCrowd(a, 100, 900)
 		c.names[0] = name
 		round := func(others ...string) {
@@ -476,10 +455,7 @@ func rollouts(t *testing.T, test func(c *crowd, from, to string, follow func()))
 	names := []string{"elastic", "request-weighted", "auto", "fair-share"}
 	for _, from := range names {
 		for _, to := range names {
-			a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(from)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(from)))
 			c := newCrowd(a, 100, 90, 90, 90, 90, 90, 90)
 			for h := range c.names {
 				c.names[h] = from
@@ -587,10 +563,7 @@ func TestTimeDoesNotGoBackForAKey(t *testing.T) {
 func TestReportsAboutTheSameTimeAreCounted(t *testing.T) {
 	for _, name := range []string{"elastic", "auto", "request-weighted"} {
 		scope := tally.NewTestScope("", nil)
-		a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(name)), WithScope(scope))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(name)), WithScope(scope))
 		overlapping := func() int64 { return scope.Snapshot().Counters()["aggregator.overlapping_reports+"].Value() }
 		wants := func(want int64, what string) {
 			t.Helper()
@@ -624,10 +597,7 @@ func TestAWeighFollowsTheLabelsOfMembers(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	a, err := New(registry, snapshot(t, dynamicconfig.Properties{}, every("zone-a")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(registry, snapshot(t, dynamicconfig.Properties{}, every("zone-a")))
 	c := newCrowd(a, 100, 200, 200)
 	c.names = []string{"zone-a", "zone-a"}
 	for favoured := range c.names {

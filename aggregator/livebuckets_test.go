@@ -27,10 +27,7 @@ func TestADebtIsNoLongerThanBeforeUnderASmallerLimit(t *testing.T) {
 		for _, splits := range []bool{false, true} {
 			small, auto := large, large.Algorithm == algorithm.NameAuto
 			small.Limit, small.Burst = 1000, 1000
-			a, err := New(algorithm.Builtin(), snapshot(t, cadence, large))
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := New(algorithm.Builtin(), snapshot(t, cadence, large))
 			if splits && auto {
 				for i := range 20 {
 					step(t, a, time.Duration(i)*s, "h", reportOf(large.Algorithm, 100, 0, s, "k"))
@@ -54,10 +51,7 @@ func TestADebtIsNoDeeperThanASmallerBurstAllows(t *testing.T) {
 		small, auto := large, large.Algorithm == algorithm.NameAuto
 		small.Burst = 100
 		for _, splits := range []bool{false, true} {
-			a, err := New(algorithm.Builtin(), snapshot(t, cadence, large))
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := New(algorithm.Builtin(), snapshot(t, cadence, large))
 			if splits && auto {
 				for i := range 20 {
 					step(t, a, time.Duration(i)*s, "h", reportOf(large.Algorithm, 100, 0, s, "k"))

@@ -24,10 +24,7 @@ func looking(t *testing.T, limits string) (a *aggregator.Aggregator, report func
 		t.Fatal(err)
 	}
 	scope = tally.NewTestScope("", nil)
-	a, err = aggregator.New(algorithm.Builtin(), snapshot, aggregator.WithScope(scope))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a = aggregator.New(algorithm.Builtin(), snapshot, aggregator.WithScope(scope))
 	return a, func(at time.Duration, host, alg, key string, allowed, rejected int64) {
 		t.Helper()
 		var g usage.Grants

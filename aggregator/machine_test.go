@@ -105,9 +105,7 @@ func (m *machine) rules() {
 		if err := registry.Register("favour", favour); err != nil {
 			m.Fatal(err)
 		}
-		if m.a, err = New(registry, s, WithLogger(slog.New(slog.NewTextHandler(m.log, nil)))); err != nil {
-			m.Fatal(err)
-		}
+		m.a = New(registry, s, WithLogger(slog.New(slog.NewTextHandler(m.log, nil))))
 		return
 	}
 	if err := m.a.Configure(s); err != nil {

@@ -36,10 +36,7 @@ func TestAWeighRunsOnEachAccount(t *testing.T) {
 	}
 	for _, name := range []string{"halves", "average/halves", "pool/halves", "claims/halves"} {
 		rule := dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: name, Learning: dynamicconfig.None}
-		a, err := New(registry, snapshot(t, dynamicconfig.Properties{}, rule))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(registry, snapshot(t, dynamicconfig.Properties{}, rule))
 		c := newCrowd(a, 100, 300, 100, 300, 600)
 		c.names = []string{name, name, name, name}
 		for range 20 {
@@ -66,10 +63,7 @@ func TestAPartBelowZeroLeavesNoMoreForOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"average/negative", "negative", "claims/negative"} {
-		a, err := New(registry, snapshot(t, dynamicconfig.Properties{}, every(name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(registry, snapshot(t, dynamicconfig.Properties{}, every(name)))
 		c := newCrowd(a, 100, 200, 200, 200, 200)
 		c.names = []string{name, name, name, name}
 		for range 20 {
@@ -94,10 +88,7 @@ func TestFormsDoAsTheirWeighs(t *testing.T) {
 			var weights [2][]float64
 			for i, by := range []string{algorithm.Pair(account, name), algorithm.Pair(account, "plain-"+name)} {
 				rule := dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: by, Learning: dynamicconfig.None}
-				a, err := New(registry, snapshot(t, dynamicconfig.Properties{}, rule))
-				if err != nil {
-					t.Fatal(err)
-				}
+				a := New(registry, snapshot(t, dynamicconfig.Properties{}, rule))
 				c := newCrowd(a, 100, 10, 40, 90, 200)
 				c.names = []string{by, by, by, by}
 				for range 20 {
@@ -133,10 +124,7 @@ func TestAWeighDividesClaims(t *testing.T) {
 		{Algorithm: "fair-share", Priorities: map[int64]string{0: "claims/halves"}},
 	} {
 		rule.Key, rule.Limit, rule.InFlight, rule.Learning = "*", 100, true, dynamicconfig.None
-		a, err := New(registry, snapshot(t, dynamicconfig.Properties{}, rule))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(registry, snapshot(t, dynamicconfig.Properties{}, rule))
 		want := map[string]float64{"a": 90, "b": 120, "c": 30}
 		got := make(map[string]float64)
 		for now := time.Duration(0); now < 10*time.Minute; now += 10 * time.Second {
@@ -173,10 +161,7 @@ func registryWith(t testing.TB, name string, weigh algorithm.Weigh) *algorithm.R
 
 // A band of higher priority that takes all leaves nothing.
 func TestNothingLeftIsNoFailure(t *testing.T) {
-	a, err := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: "claims/mine", Learning: dynamicconfig.None}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: "claims/mine", Learning: dynamicconfig.None}))
 	claim := func(host string, priority int64, wants float64) claims.Lease {
 		return a.Claim(time.Second, &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: host, Bands: []claims.Band{{Priority: priority, Clients: 1, Wants: wants}}}}}).Rows[0]
 	}
@@ -188,10 +173,7 @@ func TestNothingLeftIsNoFailure(t *testing.T) {
 
 func TestALimitOfZeroIsNoFailure(t *testing.T) {
 	for _, name := range []string{"average/mine", "pool/mine", "claims/mine"} {
-		a, err := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 0, Algorithm: name, Learning: dynamicconfig.None}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 0, Algorithm: name, Learning: dynamicconfig.None}))
 		for i := range 3 {
 			g := step(t, a, time.Duration(i+1)*3*time.Second, "host", reportOf(name, 0, 10, time.Second, "k"))
 			if i == 2 && (g.Lease[0] == 0 || g.Weight[0] != 0) {
@@ -204,15 +186,12 @@ func TestALimitOfZeroIsNoFailure(t *testing.T) {
 // A weigher that panics at a host's first claim: the name of the host stays with its row.
 func TestAPanicAtAFirstClaimMixesNoHosts(t *testing.T) {
 	fails := true
-	a, err := New(registryWith(t, "mine", func(c float64, d []algorithm.Demand, p []float64) {
+	a := New(registryWith(t, "mine", func(c float64, d []algorithm.Demand, p []float64) {
 		if fails {
 			panic("boom")
 		}
 		algorithm.RequestWeighted(c, d, p)
 	}), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: "claims/mine", Learning: dynamicconfig.None}))
-	if err != nil {
-		t.Fatal(err)
-	}
 	claim := func(now time.Duration, host string) claims.Lease {
 		return a.Claim(now, &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: host, Bands: []claims.Band{{Clients: 1, Wants: 60}}}}}).Rows[0]
 	}
@@ -242,10 +221,7 @@ func TestTwoNamesOfAPairAreOneAccount(t *testing.T) {
 		{"request-weighted", "average/request-weighted"},
 		{"claims/fair-share", "fair-share"},
 	} {
-		a, err := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: names[0], Learning: dynamicconfig.None}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: names[0], Learning: dynamicconfig.None}))
 		for i := range 3 {
 			g := step(t, a, time.Duration(i+1)*3*time.Second, "host", reportOf(names[1], 10, 10, time.Second, "k"))
 			if i == 2 && g.Lease[0] == 0 {
@@ -259,10 +235,7 @@ func TestTwoNamesOfAPairAreOneAccount(t *testing.T) {
 // out until its next report.
 func TestAHostThatIsNewerThanTheLastLookKeepsItsFallback(t *testing.T) {
 	for _, name := range []string{"average/mine", "pool/mine", "claims/mine"} {
-		a, err := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{UpdateInterval: 3 * s}, dynamicconfig.Rule{Key: "*", Limit: 10000, Algorithm: name, Learning: dynamicconfig.None}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(registryWith(t, "mine", algorithm.RequestWeighted), snapshot(t, dynamicconfig.Properties{UpdateInterval: 3 * s}, dynamicconfig.Rule{Key: "*", Limit: 10000, Algorithm: name, Learning: dynamicconfig.None}))
 		now := 10 * s
 		for range 3 {
 			for h := range 100 {
@@ -292,10 +265,7 @@ func TestAWeigherThatPanicsRunsNoMoreOftenThanOthers(t *testing.T) {
 			calls++
 			panic("a defect")
 		})
-		a, err := New(registry, snapshot(t, dynamicconfig.Properties{UpdateInterval: s}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: name, Learning: dynamicconfig.None}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(registry, snapshot(t, dynamicconfig.Properties{UpdateInterval: s}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: name, Learning: dynamicconfig.None}))
 		for i := range 100 {
 			g := step(t, a, 10*s+time.Duration(i)*10*time.Millisecond, fmt.Sprint("host", i%5), reportOf(name, 10, 0, s/20, "k"))
 			if g.Lease[0] != 0 {
@@ -315,10 +285,7 @@ func TestAHostHasNoPartOfTheOneBefore(t *testing.T) {
 			parts[i] = demands[i].Wants
 		}
 	}
-	a, err := New(registryWith(t, "wanted", wanted), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: "claims/wanted", Learning: dynamicconfig.None}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(registryWith(t, "wanted", wanted), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: "claims/wanted", Learning: dynamicconfig.None}))
 	claim := func(host string, wants float64, release bool) float64 {
 		return a.Claim(time.Second, &claims.Claims{Rows: []claims.Claim{{Key: "k", Host: host, Release: release, Bands: []claims.Band{{Clients: 1, Wants: wants}}}}}).Rows[0].Amount
 	}

@@ -17,10 +17,7 @@ func TestAPausedOwnerGoesOnWithWhatItKnew(t *testing.T) {
 	for _, name := range []string{"elastic", "request-weighted", "auto", "fair-share", "pool/fair-share"} {
 		for _, late := range []int{0, 1, 3} { // rounds in which one host only is back
 			made := func() *Aggregator {
-				a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Burst: 100, Algorithm: name, Lease: 15 * s}))
-				if err != nil {
-					t.Fatal(err)
-				}
+				a := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, dynamicconfig.Rule{Key: "*", Limit: 100, Burst: 100, Algorithm: name, Lease: 15 * s}))
 				a.Moved(-time.Hour)
 				return a
 			}

@@ -33,10 +33,7 @@ func TestTakesMakeNoMoreKeysThanTheirRuleMayHave(t *testing.T) {
 	for _, rule := range []dynamicconfig.Rule{exactRule(1, 1), autoRule(1, 1)} {
 		auto, other := rule.Algorithm == algorithm.NameAuto, rule
 		rule.Key, rule.MaxKeys, other.Key = "login:*", 100, "other:*"
-		a, err := New(algorithm.Builtin(), snapshot(t, cadence, rule, other))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(algorithm.Builtin(), snapshot(t, cadence, rule, other))
 		take := func(now time.Duration, key string) usage.Took {
 			return took(t, a, now, usage.Take{Key: key, Auto: auto, Tokens: 1})
 		}
@@ -174,11 +171,8 @@ func TestKeysThatAreReportedCount(t *testing.T) {
 // Strangers that took all places of a key (max_hosts_per_key) and went silent keep
 // an honest host out for ten intervals, though they count as dead after two.
 func TestStrangersDoNotKeepAnHonestHostOutForTenIntervals(t *testing.T) {
-	a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{UpdateInterval: s, MaxHostsPerKey: 5},
+	a := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{UpdateInterval: s, MaxHostsPerKey: 5},
 		dynamicconfig.Rule{Key: "*", Limit: 1000, Burst: 100, Algorithm: algorithm.NameElastic}))
-	if err != nil {
-		t.Fatal(err)
-	}
 	for i := range 5 {
 		step(t, a, 0, fmt.Sprint("stranger", i), reportOf(algorithm.NameElastic, 1000, 0, s, "k"))
 	}

@@ -19,10 +19,7 @@ func TestRareEventsPassBelowAParentUnderElastic(t *testing.T) {
 			rule := dynamicconfig.Rule{Limit: 100, Burst: 100, Algorithm: algorithm.NameFairShare, Learning: dynamicconfig.None}
 			above := leased(t, rule)
 			rule.Algorithm, rule.Parent = algorithm.NameElastic, parent
-			a, err := New(algorithm.Builtin(), snapshot(t, p, terms(rule)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := New(algorithm.Builtin(), snapshot(t, p, terms(rule)))
 			events, refused, allowed, rejected, tokens, burst, weight := 0, 0, int64(0), int64(0), 1.0, 1.0, 0.0
 			for now := time.Duration(0); now < 600*s; now += s / 10 {
 				tokens = max(min(tokens+weight*100/10, burst), min(tokens, burst))

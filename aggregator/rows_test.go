@@ -18,10 +18,7 @@ import (
 func TestRowsOfAMessageAreApart(t *testing.T) {
 	other, own := every("auto"), every("elastic")
 	other.Key = "other:*"
-	a, err := New(algorithm.Builtin(), snapshot(t, cadence, other, own))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), snapshot(t, cadence, other, own))
 	for now := time.Duration(0); now < 9*s; now += 3 * s {
 		for _, order := range [][]string{{"other:k", "k"}, {"k", "other:k"}} {
 			g := step(t, a, now, "h", reportOf("elastic", 1, 0, 3*s, order...))

@@ -49,10 +49,7 @@ func TestAnotherAlgorithmLeasesNothingASecondTime(t *testing.T) {
 	for _, from := range names {
 		for _, to := range names {
 			rule := dynamicconfig.Rule{Limit: 100, Algorithm: from, Learning: 30 * time.Second, Recalculate: dynamicconfig.None}
-			a, err := New(registry(), snapshot(t, cadence, terms(rule)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := New(registry(), snapshot(t, cadence, terms(rule)))
 			a.Moved(-time.Hour)
 			first := holder(t, a, 0, from, "reports", 60, 0) // and headroom
 			if second := claimed(t, a, 0, wants("claims", 0, 100)).Amount; !near(first*100+second, 100) {
@@ -187,10 +184,7 @@ func TestANewOwnerMindsThatReportsRoundWhatHostsHave(t *testing.T) {
 	for _, wants := range []float64{1.26, 4.2, 4.58, 5.03, 8} {
 		rule := dynamicconfig.Rule{Limit: 10, Algorithm: "fair-share", Learning: 20 * time.Second, Recalculate: dynamicconfig.None}
 		owner := func() *Aggregator {
-			a, err := New(algorithm.Builtin(), snapshot(t, cadence, terms(rule)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := New(algorithm.Builtin(), snapshot(t, cadence, terms(rule)))
 			a.Moved(-time.Hour)
 			return a
 		}

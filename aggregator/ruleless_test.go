@@ -17,10 +17,7 @@ func TestAPoolOutlivesItsRuleUntilItIsFull(t *testing.T) {
 	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto, algorithm.NameElastic} {
 		rule := exactRule(10, 1000)
 		rule.Algorithm = name
-		a, err := New(algorithm.Builtin(), snapshot(t, cadence, rule))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(algorithm.Builtin(), snapshot(t, cadence, rule))
 		a.Moved(-time.Hour)
 		if name == algorithm.NameElastic { // else a take makes the key
 			wanted(t, a, 0, name, "h", 0, 0)
@@ -59,10 +56,7 @@ func TestAPoolOutlivesItsRuleUntilItIsFull(t *testing.T) {
 func TestAPoolEndsWhenAnotherAnswers(t *testing.T) {
 	both := exactRule(10, 1000)
 	both.Algorithm, both.Migration = "", &dynamicconfig.Migration{From: algorithm.NameAuto, To: algorithm.NameExact, Mode: dynamicconfig.ModeNew}
-	a, err := New(algorithm.Builtin(), snapshot(t, cadence, both))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), snapshot(t, cadence, both))
 	took(t, a, s, usage.Take{Tokens: 900, Auto: true})
 	took(t, a, s, usage.Take{Tokens: 100})
 	wanted(t, a, s, algorithm.NameAuto, "h", 5, 0) // a host with a grant

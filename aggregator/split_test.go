@@ -48,10 +48,7 @@ func TestOnTheSmallerSideOfASplitAnOwnerGrantsAPart(t *testing.T) {
 		}
 	})
 	t.Run("reports", func(t *testing.T) {
-		a, err := New(algorithm.Builtin(), snapshot(t, cadence, dynamicconfig.Rule{Key: "*", Limit: 100, Burst: 100, Algorithm: algorithm.NameRequestWeighted, Lease: time.Minute}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(algorithm.Builtin(), snapshot(t, cadence, dynamicconfig.Rule{Key: "*", Limit: 100, Burst: 100, Algorithm: algorithm.NameRequestWeighted, Lease: time.Minute}))
 		a.Split(1, 3)
 		var g *usage.Grants
 		for at := range time.Duration(20) {
@@ -69,10 +66,7 @@ func TestOnTheSmallerSideOfASplitAnOwnerGrantsAPart(t *testing.T) {
 			if fallback == dynamicconfig.FallbackSafe {
 				rule.SafeCapacity = 1
 			}
-			a, err := New(algorithm.Builtin(), snapshot(t, cadence, rule))
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := New(algorithm.Builtin(), snapshot(t, cadence, rule))
 			a.Split(1, 3)
 			var g *usage.Grants
 			for at := range time.Duration(20) {
@@ -96,10 +90,7 @@ func TestOnTheSmallerSideOfASplitAnOwnerGrantsAPart(t *testing.T) {
 	})
 	t.Run("a gate", func(t *testing.T) {
 		for demand, want := range map[int64]float64{10: 1, 50: 0.5, 100: 0.25} {
-			a, err := New(algorithm.Builtin(), snapshot(t, cadence, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: algorithm.NameDropRatio, Lease: time.Minute}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := New(algorithm.Builtin(), snapshot(t, cadence, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: algorithm.NameDropRatio, Lease: time.Minute}))
 			a.Split(1, 3)
 			var g *usage.Grants
 			for at := range time.Duration(20) {
@@ -141,10 +132,7 @@ func TestASplitThatComesAndGoesForgivesNoDebt(t *testing.T) {
 	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
 		rule := exactRule(limit, burst)
 		rule.Algorithm = name
-		a, err := New(algorithm.Builtin(), snapshot(t, cadence, rule))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(algorithm.Builtin(), snapshot(t, cadence, rule))
 		admitted := 0.0
 		for at := time.Duration(0); at < seconds*time.Second; at += 10 * time.Millisecond {
 			if at%(2*time.Second) == 0 {

@@ -28,10 +28,7 @@ import (
 func counted(t *testing.T, rules ...dynamicconfig.Rule) (*Aggregator, func(name string) int64) {
 	t.Helper()
 	scope := tally.NewTestScope("", nil)
-	a, err := New(algorithm.Builtin(), snapshot(t, cadence, rules...), WithScope(scope))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), snapshot(t, cadence, rules...), WithScope(scope))
 	return a, func(name string) int64 { return scope.Snapshot().Counters()["aggregator."+name+"+"].Value() }
 }
 

@@ -112,10 +112,7 @@ func TestOnlyWhatMovedIsUndone(t *testing.T) {
 func TestRefusalsAreLoggedNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := new(bytes.Buffer)
-		a, err := New(algorithm.Builtin(), snapshot(t, cadence, every("elastic")), WithLogger(slog.New(slog.NewTextHandler(log, nil))))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := New(algorithm.Builtin(), snapshot(t, cadence, every("elastic")), WithLogger(slog.New(slog.NewTextHandler(log, nil))))
 		good, err := (usage.Columnar{}).EncodeReport(reportOf("elastic", 1, 0, s, "k"))
 		if err != nil {
 			t.Fatal(err)

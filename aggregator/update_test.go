@@ -252,10 +252,7 @@ func TestKeysNamedTwiceUnderNewSettings(t *testing.T) {
 	long.GCAfter = 30 * time.Second
 	for _, others := range [][]string{nil, {"b"}, {"b", "c"}} {
 		for _, uses := range []int64{0, 5} {
-			a, err := New(algorithm.Builtin(), snapshot(t, long, every(name)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			a := New(algorithm.Builtin(), snapshot(t, long, every(name)))
 			texts := make([]string, 2*table.Few)
 			for i := range texts {
 				texts[i] = fmt.Sprint("k", i)
@@ -318,9 +315,6 @@ func TestLargeReportsRunSideBySide(t *testing.T) {
 
 func owner(t *testing.T, name string) *Aggregator {
 	t.Helper()
-	a, err := New(algorithm.Builtin(), snapshot(t, cadence, every(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), snapshot(t, cadence, every(name)))
 	return a
 }

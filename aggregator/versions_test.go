@@ -33,10 +33,7 @@ func TestTheReleaseBeforeIsAnswered(t *testing.T) {
 	if err := json.Unmarshal(text, &all); err != nil {
 		t.Fatal(err)
 	}
-	a, err := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(algorithm.NameElastic)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	a := New(algorithm.Builtin(), snapshot(t, dynamicconfig.Properties{}, every(algorithm.NameElastic)))
 	answered := 0
 	for _, r := range all {
 		value, err := hex.DecodeString(r.Bytes)

@@ -131,10 +131,7 @@ func newDecider(b *testing.B, u *usage.Report, addresses []string) *clockwork {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a, err := aggregator.New(algorithm.Builtin(), snapshot)
-	if err != nil {
-		b.Fatal(err)
-	}
+	a := aggregator.New(algorithm.Builtin(), snapshot)
 	c := &clockwork{Aggregator: a, addresses: addresses}
 	report := c.reporter(u)
 	for range addresses {

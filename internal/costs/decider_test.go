@@ -22,7 +22,7 @@ type decider struct {
 func newDecider(name string, hosts, n int) *decider {
 	d := &decider{usage: used(name, n)}
 	snapshot := rules(dynamicconfig.Rule{Key: "*", Limit: 1000, Algorithm: name})
-	d.Aggregator = must(aggregator.New(algorithm.Builtin(), snapshot))
+	d.Aggregator = aggregator.New(algorithm.Builtin(), snapshot)
 	var g usage.Grants
 	for h := range hosts {
 		d.hosts = append(d.hosts, fmt.Sprintf("10.0.%d.%d:7933", h/250, h%250+1))

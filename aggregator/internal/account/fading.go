@@ -3,8 +3,6 @@
 package account
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"time"
 )
@@ -25,33 +23,9 @@ type Average struct {
 	Interval time.Duration
 	// DecayAfter is the age at which fading begins; ≥ 0.
 	DecayAfter time.Duration
-	// GCAfter is the age at which the host is forgotten; ≥ DecayAfter, and
-	// at most 250 Intervals more.
+	// GCAfter is the age at which the host is forgotten; ≥ DecayAfter.
 	GCAfter time.Duration
 }
-
-// Validate returns all that is wrong with a.
-func (a Average) Validate() error {
-	var errs []error
-	if !(a.Weight > 0 && a.Weight <= 1) {
-		errs = append(errs, fmt.Errorf("weight of new data is %v, not in (0, 1]", a.Weight))
-	}
-	if a.Interval <= 0 {
-		errs = append(errs, fmt.Errorf("interval is %v, not positive", a.Interval))
-	}
-	if a.DecayAfter < 0 {
-		errs = append(errs, fmt.Errorf("decay-after is %v, negative", a.DecayAfter))
-	}
-	if a.GCAfter < 0 || a.GCAfter < a.DecayAfter {
-		errs = append(errs, fmt.Errorf("gc-after is %v, negative or less than decay-after (%v)", a.GCAfter, a.DecayAfter))
-	}
-	if a.Interval > 0 && (a.GCAfter-a.DecayAfter)/a.Interval > maxStages {
-		errs = append(errs, fmt.Errorf("gc-after (%v) is more than %d intervals of %v after decay-after (%v)", a.GCAfter, maxStages, a.Interval, a.DecayAfter))
-	}
-	return errors.Join(errs...)
-}
-
-const maxStages = 250
 
 // Next is the average after a report of rate; old is the average before, as
 // far as it has faded. A host's first report counts fully: do not call Next.
@@ -65,14 +39,18 @@ type Stage struct {
 	Factor float64
 }
 
+// mostSteps bounds the steps of fading, because a host's row has the number of its step in a byte.
+const mostSteps = 250
+
 // Stages lists the steps of fading in order of age. The first is no fading
-// at all; the last has Factor 0 at GCAfter.
+// at all; the last has Factor 0 at GCAfter. Steps are of several Intervals if they would be too many.
 func (a Average) Stages() []Stage {
 	stages := []Stage{{0, 1}}
+	step := (a.GCAfter-a.DecayAfter)/a.Interval/mostSteps + 1
 	for from := a.DecayAfter; from < a.GCAfter; {
 		n := from / a.Interval
 		stages = append(stages, Stage{from, math.Pow(1-a.Weight, float64(n))})
-		from = (n + 1) * a.Interval
+		from = (n + step) * a.Interval
 	}
 	return append(stages, Stage{a.GCAfter, 0})
 }

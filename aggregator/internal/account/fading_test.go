@@ -3,7 +3,6 @@
 package account
 
 import (
-	"errors"
 	"math"
 	"testing"
 	"time"
@@ -46,16 +45,17 @@ func TestStagesOfFading(t *testing.T) {
 	}
 }
 
-func TestAverageReportsAllErrorsTogether(t *testing.T) {
-	err := Average{Weight: -1, Interval: 0, DecayAfter: -1, GCAfter: -2}.Validate()
-	var all interface{ Unwrap() []error }
-	if !errors.As(err, &all) || len(all.Unwrap()) != 4 {
-		t.Errorf("want four errors, got: %v", err)
-	}
-	if err := (Average{Weight: math.NaN(), Interval: 1, GCAfter: 10}).Validate(); err == nil {
-		t.Error("NaN is accepted")
-	}
-	if err := (Average{Weight: 1, Interval: 1, DecayAfter: 2, GCAfter: 10}).Validate(); err != nil {
-		t.Error(err)
+func TestFadingForManyIntervalsHasFewSteps(t *testing.T) {
+	for intervals := time.Duration(1); intervals < 10_000_000; intervals += 1 + intervals/7 {
+		a := Average{Weight: 1e-7, Interval: time.Second, DecayAfter: time.Second / 2, GCAfter: intervals * time.Second}
+		stages := a.Stages()
+		if n := len(stages); n > math.MaxUint8 || n < int(min(intervals, mostSteps/2)) {
+			t.Errorf("%d steps for %d intervals", n, intervals)
+		}
+		for i, s := range stages[2 : len(stages)-1] {
+			if want := math.Pow(1-a.Weight, float64(s.From/a.Interval)); s.From <= stages[i+1].From || s.Factor != want {
+				t.Errorf("of %d intervals, step %d is %+v: %v is to be left", intervals, i, s, want)
+			}
+		}
 	}
 }

@@ -39,17 +39,13 @@ type Settings struct {
 
 // New returns the Settings of snapshot, for the algorithms in registry. Member returns
 // the name and the labels of a host. Before, the Settings in force until now, may be nil.
-// The error joins all errors of the properties.
-func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, member func(host uint32) account.Member, before *Settings) (*Settings, error) {
+func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, member func(host uint32) account.Member, before *Settings) *Settings {
 	p := snapshot.Properties()
 	average := account.Average{
 		Weight:     p.NewDataWeight,
 		Interval:   p.UpdateInterval,
 		DecayAfter: p.DecayAfter,
 		GCAfter:    p.GCAfter,
-	}
-	if err := average.Validate(); err != nil {
-		return nil, err
 	}
 	s := &Settings{
 		Accounts: account.Settings{Average: average, Stages: average.Stages(), Interval: p.UpdateInterval, Member: member},
@@ -65,7 +61,7 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, member 
 		s.Number, s.Side, counted, s.weighers = before.Number+1, before.Side, before.quotas, before.weighers
 	}
 	s.quotas = s.newQuotas(counted)
-	return s, nil
+	return s
 }
 
 // Match is the rule for the key called text if it has the algorithm called named

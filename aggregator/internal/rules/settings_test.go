@@ -15,10 +15,7 @@ func settings(t *testing.T, before *Settings, text string) *Settings {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(algorithm.Builtin(), snapshot, nil, before)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := New(algorithm.Builtin(), snapshot, nil, before)
 	return s
 }
 

@@ -44,10 +44,7 @@ func ownerCost(ctx context.Context, hosts, pairs int) (OwnerCost, error) {
 		names[i] = fmt.Sprintf("10.%d.%d.%d:7933", i>>16, i>>8&0xff, i&0xff)
 	}
 	before := held()
-	a, err := aggregator.New(algorithm.Builtin(), snapshot)
-	if err != nil {
-		return OwnerCost{}, err
-	}
+	a := aggregator.New(algorithm.Builtin(), snapshot)
 	var watch stopwatch
 	for round := range settling + rounds {
 		if round == settling {

@@ -3,7 +3,6 @@
 package fleet
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/headgate/headgate/aggregator"
@@ -90,10 +89,7 @@ func (f *Fleet) Start(h *Host) error {
 	h.ring, h.version = m.ring, m.version
 	h.known, h.unreached = membersVersion{ring: m.ring, limiting: m.limiting}, nil
 	if h.decides {
-		var err error
-		if h.aggregator, err = aggregator.New(f.registry, snapshot); err != nil {
-			return fmt.Errorf("start %s: %w", h.Name, err)
-		}
+		h.aggregator = aggregator.New(f.registry, snapshot)
 	}
 	f.follow(h, snapshot)
 	if h.Limits {

@@ -65,10 +65,7 @@ func benchClaimant(b *testing.B) *claims.Claimant {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a, err := aggregator.New(algorithm.Builtin(), s)
-	if err != nil {
-		b.Fatal(err)
-	}
+	a := aggregator.New(algorithm.Builtin(), s)
 	return &claims.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Local: a}
 }
 

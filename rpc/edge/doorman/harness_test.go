@@ -67,10 +67,7 @@ func (l *ledger) configure(t testing.TB, limits string) {
 func (l *ledger) restart() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	a, err := aggregator.New(algorithm.Builtin(), l.limits)
-	if err != nil {
-		panic(err)
-	}
+	a := aggregator.New(algorithm.Builtin(), l.limits)
 	l.born, l.aggregator = l.now(), a
 }
 
