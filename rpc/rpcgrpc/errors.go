@@ -25,4 +25,4 @@ func toWire(err error) error {
 }
 
 // fromWire is the opposite of toWire: errors.Is finds the same errors in the result.
-func fromWire(err error) error { return codes.Restore(err, uint32(status.Code(err))) }
+func fromWire(err error) error { return codes.Restore(err, err.Error(), uint32(status.Code(err))) }

@@ -26,18 +26,8 @@ func fromWire(err error) error {
 		return err
 	}
 	status := yarpcerrors.FromError(err)
-	return codes.Restore(plain{err, textOf(status)}, uint32(status.Code()))
+	return codes.Restore(err, textOf(status), uint32(status.Code()))
 }
-
-// plain is an error of YARPC with a text for people.
-type plain struct {
-	error
-	text string
-}
-
-func (p plain) Error() string { return p.text }
-
-func (p plain) Unwrap() error { return p.error }
 
 // textOf is what a status says, without the words that gRPC and YARPC put around it.
 func textOf(s *yarpcerrors.Status) string {

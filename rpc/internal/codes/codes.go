@@ -38,36 +38,29 @@ func Of(err error, byDefault uint32) uint32 {
 const mostText = 2000
 
 // Restore returns err, which had this code on the wire, so that errors.Is finds what the
-// code stands for. Its text has at most the beginning of a long one.
-func Restore(err error, code uint32) error {
-	if text := err.Error(); len(text) > mostText {
-		err = brief{err, text[:mostText] + "…"}
+// code stands for. Its text is text, of which there is at most the beginning of a long one.
+func Restore(err error, text string, code uint32) error {
+	if len(text) > mostText {
+		text = text[:mostText] + "…"
 	}
+	is := []error{err}
 	for _, p := range passing {
 		if code == p.code && !errors.Is(err, p.err) {
-			if strings.Contains(err.Error(), p.err.Error()) {
-				return both{err, p.err}
+			is = append(is, p.err)
+			if !strings.Contains(text, p.err.Error()) {
+				text = fmt.Sprintf("%s (%v)", text, p.err)
 			}
-			return fmt.Errorf("%w (%w)", err, p.err)
 		}
 	}
-	return err
+	return restored{text, is}
 }
 
-// both is an error whose text says already what is is.
-type both struct {
-	error
-	is error
-}
-
-func (b both) Unwrap() []error { return []error{b.error, b.is} }
-
-// brief is an error with the beginning of its text.
-type brief struct {
-	error
+// restored is several errors under one text.
+type restored struct {
 	text string
+	is   []error
 }
 
-func (b brief) Error() string { return b.text }
+func (r restored) Error() string { return r.text }
 
-func (b brief) Unwrap() error { return b.error }
+func (r restored) Unwrap() []error { return r.is }
