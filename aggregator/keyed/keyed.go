@@ -205,7 +205,7 @@ func (o *owner[Request, Response, State]) Update(_ context.Context, host string,
 	o.mu.Lock()
 	defer o.mu.Unlock()
 
-	now, answer := clock(), message[*Response]{Rows: make([]*Response, len(asked.Rows))}
+	now, answer := time.Now(), message[*Response]{Rows: make([]*Response, len(asked.Rows))}
 	for i, key := range asked.Keys {
 		if e := o.entry(string(key)); e != nil {
 			e.asked = now

@@ -131,6 +131,15 @@ func Call(ctx context.Context, what string, rows int, of, owner string, timeout 
 	return call(ctx)
 }
 
+// Within is longest, or less if ctx ends before: then three quarters of what
+// is left, so that there is time to answer the caller.
+func Within(ctx context.Context, longest time.Duration) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return min(longest, max(time.Until(deadline), 0)*3/4)
+	}
+	return longest
+}
+
 // Peer is the Decider at address: local, if that is self.
 func Peer(address, self string, local rpc.Decider, peers rpc.Peers) (rpc.Decider, error) {
 	if local != nil && address == self {

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/rpc"
+	"github.com/headgate/headgate/rpc/internal/fan"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/batches"
 )
@@ -74,7 +75,7 @@ func (f *Forward) Update(ctx context.Context, _ string, payload *anypb.Any) (*an
 	if unknown := f.withdraw(takes.Caller, takes.Withdrawn); len(unknown) > 0 && f.Others != nil {
 		elsewhere.Go(func() { f.withdrawElsewhere(takes.Caller, unknown, f.longest(takes.Rows)) })
 	}
-	answer, _, err := f.answered.Serve(ctx, clock(), &takes, func() ([]usage.Take, *anypb.Any, error) {
+	answer, _, err := f.answered.Serve(ctx, f.Taker.now(), &takes, func() ([]usage.Take, *anypb.Any, error) {
 		taken := usage.Taken{Rows: make([]usage.Took, len(takes.Rows))}
 		f.take(ctx, takes.Rows, taken.Rows)
 		elsewhere.Wait()
@@ -92,13 +93,14 @@ func (f *Forward) Update(ctx context.Context, _ string, payload *anypb.Any) (*an
 // so need no goroutine.
 func (f *Forward) take(ctx context.Context, rows []usage.Take, took []usage.Took) {
 	t := f.Taker
-	ctx, cancel := beforeItsEnd(ctx)
+	// So the caller gets the rows that were answered though others were not.
+	ctx, cancel := context.WithTimeout(ctx, fan.Within(ctx, rpc.MaxWait))
 	defer cancel()
 	one := func(i int, timeout time.Duration) {
 		// An error is a row that is not decided.
 		took[i], _ = t.within(ctx, rows[i], timeout)
 	}
-	now := clock()
+	now := t.now()
 	var others sync.WaitGroup
 	for i := range rows {
 		rows[i].More, rows[i].Wants = 0, 0       // what is lent is the reporting host's
@@ -118,16 +120,6 @@ func (f *Forward) take(ctx context.Context, rows []usage.Take, took []usage.Took
 	if f.Served != nil {
 		f.Served(rows, took)
 	}
-}
-
-// beforeItsEnd ends some time before ctx does, so that the caller gets the rows
-// that were answered though others were not.
-func beforeItsEnd(ctx context.Context) (context.Context, context.CancelFunc) {
-	deadline, ok := ctx.Deadline()
-	if !ok {
-		return ctx, func() {}
-	}
-	return context.WithTimeout(ctx, until(deadline)*4/5)
 }
 
 // bound has take wait no longer than it may.

@@ -46,12 +46,15 @@ func (t *Taker) Simulate(s Simulation, number uint64) {
 	t.own.Store(number)
 }
 
+// began is what now counts from.
+var began = time.Now()
+
 // now is the time for queues and answers.
 func (t *Taker) now() time.Duration {
 	if t.simulation != nil {
 		return t.simulation.Now()
 	}
-	return clock()
+	return time.Since(began)
 }
 
 func (t *Taker) waker() Waker {
@@ -68,7 +71,7 @@ func (w goWaker) Wake() { w <- struct{}{} }
 func (w goWaker) Wait() { <-w }
 
 func (w goWaker) WaitFor(d time.Duration) bool {
-	timer := alarm(d)
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-w:

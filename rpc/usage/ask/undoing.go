@@ -65,7 +65,7 @@ type undoing struct {
 // later calls f after about wait, so that not all hosts call at once. Its
 // context ends with close.
 func (u *undoing) later(wait time.Duration, f func(ctx context.Context)) {
-	later(wait/2+rand.N(wait), func() {
+	time.AfterFunc(wait/2+rand.N(wait), func() {
 		if ctx, ok := u.begin(); ok {
 			defer u.calls.Done()
 			f(ctx)

@@ -81,7 +81,7 @@ func decodeWithdrawals(payload *anypb.Any) (caller uint64, batches []uint64, err
 func (f *Forward) withdraw(caller uint64, batches []uint64) (unknown []uint64) {
 	var undo []usage.Take
 	for _, number := range batches {
-		rows, known := f.answered.Withdraw(clock(), caller, number)
+		rows, known := f.answered.Withdraw(f.Taker.now(), caller, number)
 		undo = append(undo, rows...)
 		if !known {
 			unknown = append(unknown, number)
