@@ -248,7 +248,7 @@ func (n *Node) Edge(failed func(part usage.Part, err error)) rpc.Decider {
 // Claimant returns a claims.Claimant, which asks the owners of keys for leases on behalf
 // of any host. It works between Start and Stop.
 func (n *Node) Claimant() *claims.Claimant {
-	return &claims.Claimant{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Here: n.aggregator, Local: n.fanout.Local}
+	return &claims.Claimant{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Here: n.aggregator}
 }
 
 // askTimeout is the ask_timeout of key's rule; 0 if it has none.

@@ -52,7 +52,7 @@ func TestANodeAsksItselfWithoutMessages(t *testing.T) {
 		}
 	})
 	claimant := node.Claimant()
-	claimant.Placement, claimant.Local = everywhere(address), wordless{}
+	claimant.Placement, claimant.Peers = everywhere(address), nil
 	leases, errs := claimant.Claim(t.Context(), &claims.Claims{Rows: []claims.Claim{{Key: "b:1", Host: "me", Bands: []claims.Band{{Clients: 1, Wants: 5}}}}})
 	if errs != nil || leases.Rows[0].Lasts <= 0 {
 		t.Errorf("claim: %+v, %v", leases, errs)

@@ -28,6 +28,8 @@ type messages struct {
 	count int
 }
 
+func (m *messages) Peer(string) (rpc.Decider, error) { return m, nil }
+
 func (m *messages) Update(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 	m.count++
 	return m.Decider.Update(ctx, host, payload)
@@ -64,7 +66,7 @@ func TestAHostAsksItselfWithoutMessagesAndWithTheSameResult(t *testing.T) {
 				for range 60 {
 					host := fmt.Sprint("host", chance.IntN(4))
 					r := rounded(t, randomReport(chance, name))
-					direct := &usage.Fanout{Host: host, Placement: me{}, Peers: me{}, Self: "me", Here: here, Local: counts[0]}
+					direct := &usage.Fanout{Host: host, Placement: me{}, Peers: me{}, Self: "me", Here: here}
 					encoded := &usage.Fanout{Host: host, Placement: me{}, Peers: me{}, Self: "me", Local: counts[1]}
 					if got, want := answer(t, direct, r), answer(t, encoded, r); !reflect.DeepEqual(got, want) {
 						t.Fatalf("without messages: %+v\nwith them:       %+v", got, want)
@@ -125,8 +127,8 @@ func answer(t *testing.T, f *usage.Fanout, r *usage.Report) (all *usage.Grants) 
 func TestAHostClaimsFromItselfWithoutMessagesAndWithTheSameResult(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		here, _, counts := twins(t, algorithm.NameFairShare)
-		direct := &claims.Claimant{Host: "me", Placement: me{}, Peers: me{}, Self: "me", Here: here, Local: counts[0]}
-		encoded := &claims.Claimant{Host: "me", Placement: me{}, Peers: me{}, Self: "me", Local: counts[1]}
+		direct := &claims.Claimant{Host: "me", Placement: me{}, Peers: me{}, Self: "me", Here: here}
+		encoded := &claims.Claimant{Host: "me", Placement: me{}, Peers: counts[1]}
 		for i := range 40 {
 			c := &claims.Claims{}
 			for j := range 1 + i%4 {

@@ -38,11 +38,9 @@ type Claimant struct {
 	Peers rpc.Peers
 
 	// Self is the address under which the Placement knows this very host. For
-	// keys that it owns, Here is asked without a message; if that is nil, Local
-	// without the network; if both are nil, Peers.
-	Self  string
-	Here  Here
-	Local rpc.Decider
+	// keys that it owns, Here is asked without a message; if that is nil, Peers.
+	Self string
+	Here Here
 
 	// Timeout bounds each call; default DefaultTimeout. Higher means
 	// that one hung owner holds up the answers of the others for longer.
@@ -107,7 +105,7 @@ func (a *Claimant) ask(ctx context.Context, address string, c *Claims) (*Leases,
 		}
 		return leases, err
 	}
-	owner, err := fan.Peer(address, a.Self, a.Local, a.Peers)
+	owner, err := a.Peers.Peer(address)
 	if err != nil {
 		return nil, err
 	}

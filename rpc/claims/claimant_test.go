@@ -51,7 +51,7 @@ func TestClaimsGoToTheOwnersAndEachCostsItsOwnRowsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := rpctest.New(1)
 		network.Bytes(true)
-		for _, name := range []string{"good", "other", "mute", "slow"} {
+		for _, name := range []string{"local", "good", "other", "mute", "slow"} {
 			network.Host(name).Serve(lending(name))
 		}
 		network.Cut("me", "mute")
@@ -61,8 +61,7 @@ func TestClaimsGoToTheOwnersAndEachCostsItsOwnRowsOnly(t *testing.T) {
 			return claims.EncodeLeases(sampleLeases(), 4)
 		}))
 		c := &claims.Claimant{
-			Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers(),
-			Self: "local", Local: lending("in process"), Timeout: 3 * time.Second,
+			Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers(), Timeout: 3 * time.Second,
 		}
 		asked := claimsOf("good:1", "local:1", "mute:1", "other:1", "panics:1", "good:2", "gone:1", "lies:1", ":1", "slow:1")
 		began := time.Now()
@@ -74,7 +73,7 @@ func TestClaimsGoToTheOwnersAndEachCostsItsOwnRowsOnly(t *testing.T) {
 			t.Fatalf("%d leases, %d errors", len(leases.Rows), len(errs))
 		}
 		for i, want := range []string{
-			"good for me", "in process for me", `claim 1 key at "mute": context deadline exceeded`, "other for me", `claim 1 key at "panics": panic: boom`,
+			"good for me", "local for me", `claim 1 key at "mute": context deadline exceeded`, "other for me", `claim 1 key at "panics": panic: boom`,
 			"good for me", "connection refused", "answer every row", "no host owns", "slow for me",
 		} {
 			if l := leases.Rows[i]; errs[i] == nil && (l.Algorithm != want || l.Amount != float64(i+1)) {
@@ -91,7 +90,7 @@ func TestClaimsGoToTheOwnersAndEachCostsItsOwnRowsOnly(t *testing.T) {
 }
 
 func TestGoodClaimsHaveNoErrors(t *testing.T) {
-	c := &claims.Claimant{Host: "me", Placement: byPrefix{}, Self: "local", Local: lending("l")}
+	c := &claims.Claimant{Host: "me", Placement: byPrefix{}, Peers: deciders{"local": lending("l")}}
 	for _, asked := range []*claims.Claims{{}, claimsOf("local:1"), claimsOf("local:1", "local:2")} {
 		leases, errs := c.Claim(t.Context(), asked)
 		if errs != nil || len(leases.Rows) != len(asked.Rows) {
@@ -113,7 +112,7 @@ func TestClaimsAgainstTheContractReachNobody(t *testing.T) {
 		t.Error("asked")
 		return nil, errors.New("asked")
 	})
-	c := &claims.Claimant{Host: "me", Placement: byPrefix{}, Self: "local", Local: asked}
+	c := &claims.Claimant{Host: "me", Placement: byPrefix{}, Peers: deciders{"local": asked}}
 	bad := claimsOf("local:1", "local:2")
 	bad.Rows[1].Has = -1
 	leases, errs := c.Claim(t.Context(), bad)
@@ -150,13 +149,13 @@ func TestManyClaimsGoInPartsThatTransportsTake(t *testing.T) {
 	var mu sync.Mutex // protects the following
 	largest, calls := 0, 0
 	c := &claims.Claimant{
-		Host: "me", Placement: byPrefix{}, Self: "local",
-		Local: rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+		Host: "me", Placement: byPrefix{},
+		Peers: deciders{"local": rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 			mu.Lock()
 			largest, calls = max(largest, len(payload.Value)), calls+1
 			mu.Unlock()
 			return lending("l").Update(ctx, host, payload)
-		}),
+		})},
 	}
 	long := make([]string, 6000)
 	for i := range long {

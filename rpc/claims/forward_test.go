@@ -69,7 +69,7 @@ func TestForwardedClaimsAreAnsweredInOrder(t *testing.T) {
 // would have too.
 func TestForwardedClaimsAreTheCallers(t *testing.T) {
 	var hosts []string
-	forward := claims.Forward{Claimant: &claims.Claimant{Host: "edge", Placement: byPrefix{}, Self: "a", Local: rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
+	forward := claims.Forward{Claimant: &claims.Claimant{Host: "edge", Placement: byPrefix{}, Peers: deciders{"a": rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
 		asked, err := claims.Decode(payload)
 		if err != nil {
 			return nil, err
@@ -78,7 +78,7 @@ func TestForwardedClaimsAreTheCallers(t *testing.T) {
 			hosts = append(hosts, row.Host)
 		}
 		return lending("a").Update(ctx, host, payload)
-	})}}
+	})}}}
 	asked := claimsOf("a:1", "a:2")
 	asked.Rows[0].Host, asked.Rows[1].Host, asked.Rows[1].Release = "10.0.0.1:7933", `me@"certificate orders"`, true
 	payload, err := claims.Encode(asked)

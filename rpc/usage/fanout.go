@@ -103,9 +103,11 @@ func (f *Fanout) ask(ctx context.Context, p *Part, timeout time.Duration, turn *
 		if err != nil {
 			return err
 		}
-		owner, err := fan.Peer(p.Owner, f.Self, f.Local, f.Peers)
-		if err != nil {
-			return err
+		owner := f.Local
+		if owner == nil || p.Owner != f.Self {
+			if owner, err = f.Peers.Peer(p.Owner); err != nil {
+				return err
+			}
 		}
 		answer, err := rpc.Ask(ctx, owner, f.Host, payload)
 		if err != nil {

@@ -66,7 +66,7 @@ func benchClaimant(b *testing.B) *claims.Claimant {
 		b.Fatal(err)
 	}
 	a := aggregator.New(algorithm.Builtin(), s)
-	return &claims.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Local: a}
+	return &claims.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Here: a}
 }
 
 // BenchmarkHandler is the same without gRPC: what this package, the claim's

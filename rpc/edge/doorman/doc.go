@@ -4,7 +4,7 @@
 // service doorman.Capacity, be served by headgate: clients that ask for their
 // own capacity, and Doorman servers downstream that ask for their clients'.
 //
-//	claimant := &claims.Claimant{Host: self, Placement: ring, Peers: client, Self: self, Local: mux}
+//	claimant := &claims.Claimant{Host: self, Placement: ring, Peers: client, Self: self, Here: aggregator}
 //	edge := doorman.NewServer(claimant, doorman.ServerOptions{Address: "10.0.0.7:7600"})
 //	server := grpc.NewServer()
 //	edge.Register(server)

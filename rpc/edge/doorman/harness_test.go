@@ -24,6 +24,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/waittest"
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
@@ -110,12 +111,17 @@ type world struct {
 	counters  func() map[string]int64
 }
 
+// only is the Decider of all addresses.
+type only struct{ rpc.Decider }
+
+func (o only) Peer(string) (rpc.Decider, error) { return o.Decider, nil }
+
 // onLoopback is a ledger behind a real server and a real connection, on a
 // clock that passes when told to.
 func onLoopback(t *testing.T, limits string) *world {
 	c := newClock()
 	l := newLedger(t, limits, c.now)
-	claimant := &claims.Claimant{Host: "me", Placement: everywhere{}, Self: "me", Local: l}
+	claimant := &claims.Claimant{Host: "me", Placement: everywhere{}, Peers: only{l}}
 	w := &world{
 		t: t, now: c.now, pass: c.pass, restart: l.restart,
 		configure: func(limits string) { l.configure(t, limits) },

@@ -140,14 +140,6 @@ func Within(ctx context.Context, longest time.Duration) time.Duration {
 	return longest
 }
 
-// Peer is the Decider at address: local, if that is self.
-func Peer(address, self string, local rpc.Decider, peers rpc.Peers) (rpc.Decider, error) {
-	if local != nil && address == self {
-		return local, nil
-	}
-	return peers.Peer(address)
-}
-
 // Answer is what an owner answered for some rows, or why it did not.
 type Answer[A any] struct {
 	Rows   []int
