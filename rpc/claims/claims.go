@@ -128,8 +128,8 @@ func (c *Claims) Check() error {
 
 func (c *Claim) check(row int) error {
 	r := wire.Row{Number: row}
-	r.Key(len(c.Key))
-	r.Host(c.Host)
+	r.Name("the key", c.Key)
+	r.Name("the host's name", c.Host)
 	r.Value("has", c.Has, 0, rpc.MaxAmount)
 	if len(c.Bands) > rpc.MaxBands {
 		r.Fail("%d bands; send at most %d", len(c.Bands), rpc.MaxBands)

@@ -62,7 +62,7 @@ func (r *Report) Check() error {
 	}
 	for i := range r.Rows {
 		row, used := wire.Row{Number: i}, &r.Rows[i]
-		row.Key(len(used.Key))
+		row.Name("the key", used.Key)
 		if used.Born > r.Version {
 			row.Fail("counted since round %d, and it is round %d", used.Born, r.Version)
 		}

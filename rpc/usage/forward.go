@@ -3,7 +3,6 @@
 package usage
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -14,8 +13,9 @@ import (
 	"github.com/headgate/headgate/rpc/internal/fan"
 )
 
-// DefaultForwardTimeout is the default of how long a Forward waits for one owner.
-const DefaultForwardTimeout = time.Second
+// ForwardTimeout is how long a Forward waits for one owner. A call that has less time
+// itself leaves a quarter of it to answer in.
+const ForwardTimeout = time.Second
 
 // Forward answers a Report about any key by asking the keys' owners. It is the
 // Decider of an edge, whose callers need not know the ring. Owners get the
@@ -29,10 +29,6 @@ const DefaultForwardTimeout = time.Second
 type Forward struct {
 	// Fanout asks the owners. Its Host is not used: the caller's is.
 	Fanout *Fanout
-
-	// Timeout bounds the call to one owner; default DefaultForwardTimeout.
-	// A call that has less time itself leaves a quarter of it to answer in.
-	Timeout time.Duration
 
 	// Failed, when not nil, is called for each part that was not answered, while
 	// the caller waits, and from any goroutine.
@@ -58,7 +54,7 @@ func (f *Forward) Update(ctx context.Context, host string, payload *anypb.Any) (
 	}
 	fanout := *f.Fanout
 	fanout.Host = host
-	timeout := fan.Within(ctx, cmp.Or(max(f.Timeout, 0), DefaultForwardTimeout))
+	timeout := fan.Within(ctx, ForwardTimeout)
 	answers, lost, err := fan.Gather(func(done func([]int, *Grants, error)) {
 		fanout.Update(ctx, &r, timeout, func(part Part, grants *Grants, err error) {
 			done(part.Rows, grants, err)

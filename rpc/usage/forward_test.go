@@ -175,7 +175,7 @@ func TestAForwardAnswersBeforeItsCallerGivesUp(t *testing.T) {
 		if _, err := forward.Update(t.Context(), "caller", encoded(t, usageOf("mute:1"))); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("only the mute: %v", err)
 		}
-		if took := time.Since(began); took != usage.DefaultForwardTimeout {
+		if took := time.Since(began); took != usage.ForwardTimeout {
 			t.Errorf("it took %v", took)
 		}
 	})

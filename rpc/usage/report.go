@@ -114,7 +114,7 @@ func (r *Report) Check() error {
 	for i, key := range r.Keys {
 		if uint(len(key)-1) >= rpc.MaxKeyLength {
 			row := wire.Row{Number: i}
-			row.Key(len(key))
+			row.Name("the key", key)
 			return row.Err
 		}
 	}

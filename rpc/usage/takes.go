@@ -163,7 +163,7 @@ func (t *Takes) Check() error {
 // contract, or nil.
 func (t *Take) Check(row int) error {
 	r := wire.Row{Number: row}
-	r.Key(len(t.Key))
+	r.Name("the key", t.Key)
 	r.Value("tokens", t.Tokens, -rpc.MaxTokens, rpc.MaxTokens)
 	r.Period("the longest wait", max(t.Longest, 0), 0, rpc.MaxWait)
 	r.Value("the way in which tokens are spent", float64(t.Spent), 0, float64(SpentApart))

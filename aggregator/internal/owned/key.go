@@ -115,19 +115,12 @@ func (k *Key) Recalculate() time.Duration {
 	return k.Above.Recalculate(max(k.Rule.Recalculate, 0), k.Rule.Refresh)
 }
 
-// demand is row i of usage as rates. Reports that follow each other closely say
-// little: less than shortest, which is a second or the interval if that is less,
-// counts as that.
-func demand(u *usage.Report, i int, shortest time.Duration) account.Rates {
-	seconds := float64(max(u.Elapsed[i], shortest)) * 1e-9
-	return account.Rates{Allowed: float64(u.Allowed[i]) / seconds, Rejected: float64(u.Rejected[i]) / seconds}
-}
-
 // Report makes r row i of usage for k's account at now, which has part of the limit
 // to share.
 func (k *Key) Report(now time.Duration, r *account.Report, u *usage.Report, i int, part float64) {
 	r.Allowed, r.Rejected = float64(u.Allowed[i]), float64(u.Rejected[i])
-	r.Rates = demand(u, i, k.Settings.Shortest)
+	seconds := float64(max(u.Elapsed[i], k.Settings.Shortest)) * 1e-9 // reports that follow each other closely say little
+	r.Rates = account.Rates{Allowed: r.Allowed / seconds, Rejected: r.Rejected / seconds}
 	r.Elapsed, r.Has, r.Cost = u.Elapsed[i], u.Weight[i], 1
 	if u.Cost != nil {
 		r.Cost = max(u.Cost[i], 1)

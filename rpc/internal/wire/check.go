@@ -23,17 +23,10 @@ func (r *Row) Fail(format string, args ...any) {
 	}
 }
 
-// Key checks a key's length.
-func (r *Row) Key(length int) {
-	if uint(length-1) >= rpc.MaxKeyLength {
-		r.Fail("the key has %d bytes; it has 1 to %d", length, rpc.MaxKeyLength)
-	}
-}
-
-// Host checks the length of a host's name.
-func (r *Row) Host(name string) {
+// Name checks the length of a key, or of a host's name.
+func (r *Row) Name(what, name string) {
 	if uint(len(name)-1) >= rpc.MaxKeyLength {
-		r.Fail("the host's name has %d bytes; it has 1 to %d", len(name), rpc.MaxKeyLength)
+		r.Fail("%s has %d bytes; it has 1 to %d", what, len(name), rpc.MaxKeyLength)
 	}
 }
 
