@@ -34,7 +34,7 @@ func RateLimit(p Policy, limit, burst, left float64) (policy, state string) {
 	if math.IsInf(limit, 1) || math.IsInf(burst, 1) || !(limit >= 0) || !(burst >= 0) || !p.Known && limit == 0 && burst == 0 && left == 0 {
 		return "", ""
 	}
-	slow := limit > 0 && burst/limit > maxWindow.Seconds()
+	slow := NoRate(limit, burst)
 	switch {
 	case !p.Known && slow:
 		return "", ""
@@ -56,6 +56,10 @@ func RateLimit(p Policy, limit, burst, left float64) (policy, state string) {
 	fields := string(both)
 	return fields[:len(q)], fields[len(q):]
 }
+
+// NoRate reports whether a bucket is this host's part of a limit, and has no rate now: what is
+// left there says nothing about the next event.
+func NoRate(limit, burst float64) bool { return limit > 0 && burst/limit > maxWindow.Seconds() }
 
 // SetRateLimit sets the fields of RateLimit for the bucket of d, if there is one.
 func SetRateLimit(h http.Header, d *Decision) {

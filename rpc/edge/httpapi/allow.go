@@ -100,15 +100,13 @@ func resultOf(q *ask, d *edge.Decision, later time.Duration) result {
 	return r
 }
 
-// What is below these is what arithmetic has left of none. The lowest limit of a rule is
-// 1e-4/h, which is 3e-8/s.
-const (
-	leastBurst = 1e-6 // tokens
-	leastLimit = 1e-9 // tokens/s
-)
+// leastLeft is what arithmetic has left of no tokens, at most.
+const leastLeft = 1e-6
 
 // bucketOf are the numbers of a bucket as JSON has them: nil, for nothing,
-// where there is no bucket or no limit.
+// where there is no bucket or no limit. The limit and the burst are those that p says for
+// all hosts, if it is known, as in RateLimit-Policy. What is left is left on this host, and nil
+// where this host's part of the limit has no rate now.
 func bucketOf(p edge.Policy, limit, burst, left float64) (l, b, r *float64) {
 	if !p.Known && limit == 0 && burst == 0 && left == 0 {
 		return nil, nil, nil
@@ -119,14 +117,14 @@ func bucketOf(p edge.Policy, limit, burst, left float64) (l, b, r *float64) {
 		}
 		return &x
 	}
-	if limit < leastLimit {
-		limit = 0
-	}
-	if burst < leastBurst {
-		burst = 0
-	}
-	if math.Abs(left) < leastBurst {
+	if math.Abs(left) < leastLeft {
 		left = 0
 	}
-	return of(limit), of(burst), of(math.Floor(left))
+	if r = of(math.Floor(left)); edge.NoRate(limit, burst) {
+		r = nil
+	}
+	if p.Known && !math.IsInf(limit, 1) {
+		limit, burst = p.Limit, p.Burst
+	}
+	return of(limit), of(burst), r
 }
