@@ -60,6 +60,10 @@ func TestOverridesAreWrittenListedAndEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { refused(t, tt[0], append(on, tt[1:]...)...) })
 	}
+	runtest.Expect(t, "what stays limited", refused(t, "was not confirmed", append(on, "bypass", "--all", "--for", "2h", "-m", "x")...),
+		`dangerous: all events are let through, but for those of "login:bob", with an override of their own: bypass these by name, too`)
+	limits("bypass", "login:bob", "--for", "1h", "-m", "x")
+	runtest.Expect(t, "nothing stays limited", refused(t, "was not confirmed", append(on, "bypass", "--all", "--for", "2h", "-m", "x")...), "dangerous: all events are let through\n")
 	runtest.Expect(t, "all, and sure", limits("bypass", "--all", "--for", "10m", "-m", "nothing works", "--yes"), "override of all rules added")
 	runtest.Expect(t, "all, ended", limits("bypass", "--all", "--end", "-m", "it works"), "override of all rules removed")
 }

@@ -8,7 +8,9 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -80,7 +82,7 @@ func dangerOf(old, new *dynamicconfig.Snapshot, key string, r dynamicconfig.Rule
 	})]
 	switch {
 	case o.All && o.Bypass:
-		return "all events are let through, but for keys and rules with an override of their own"
+		return "all events are let through" + butFor(new, time.Now())
 	case o.Bypass:
 	case o.All && o.Factor < 0.5:
 		return "the limits of all rules without an override of their own become less than half: " + o.Amount()
@@ -90,6 +92,30 @@ func dangerOf(old, new *dynamicconfig.Snapshot, key string, r dynamicconfig.Rule
 		}
 	}
 	return ""
+}
+
+// butFor says which overrides that hold at now count before a bypass of all rules, and what to do about them.
+func butFor(s *dynamicconfig.Snapshot, now time.Time) string {
+	states := s.OverrideStates(now)
+	bypassed := make(map[string]bool)
+	for _, o := range states {
+		bypassed[o.Key] = bypassed[o.Key] || o.Bypass && !o.Ended
+	}
+	const most = 10
+	var own []string
+	for _, o := range states {
+		switch {
+		case o.Ended || o.Idle != "" || bypassed[o.Key]:
+		case len(own) == most:
+			own = append(own, "…")
+		case len(own) < most:
+			own = append(own, strconv.Quote(o.Key))
+		}
+	}
+	if len(own) == 0 {
+		return ""
+	}
+	return ", but for those of " + strings.Join(own, ", ") + ", with an override of their own: bypass these by name, too, or they stay limited"
 }
 
 // ask asks a question on stderr, and reads one line of stdin.

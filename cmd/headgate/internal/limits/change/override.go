@@ -75,8 +75,8 @@ func newBypass() *cobra.Command {
 		Use:   "bypass {FILE | --limits-db DB} {KEY | --all} [--end]",
 		Short: "Let everything through for a time",
 		Long: `bypass is override with the amount bypass: every event of the rule or key is let through, takes
-no tokens, and is counted as bypassed. With --all, every event of all keys is, and bypass asks
-first; --yes is for scripts. It ends by itself, and --end ends it now. An override of the same KEY
+no tokens, and is counted as bypassed. With --all, every event is but those of keys and rules with an
+override of their own, which bypass names, and bypass asks first; --yes is for scripts. It ends by itself, and --end ends it now. An override of the same KEY
 stays, and is back when the bypass ends.`,
 		Example: `  headgate limits bypass --limits-db /var/lib/headgate batch:mail --for 30m -m "mail is a day late"
   headgate limits bypass --limits-db /var/lib/headgate --all --for 10m -m "orders are refused, we look for the cause" --yes
