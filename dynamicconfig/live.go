@@ -5,6 +5,7 @@ package dynamicconfig
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,6 +29,7 @@ type Live struct {
 	applied, rejected atomic.Int64
 
 	subscribers subscribers.Of[change] // is given changes under mu, and delivers them without it
+	log         atomic.Pointer[slog.Logger]
 
 	mu         sync.Mutex // guards what follows
 	lastErr    error
@@ -65,20 +67,15 @@ func WithCheck(check func(*Snapshot) error) LiveOption {
 // initial stands for a configuration without rules, which allows all.
 func NewLive(initial *Snapshot, options ...LiveOption) *Live {
 	l := &Live{check: func(*Snapshot) error { return nil }, since: now(), moved: make(chan struct{}, 1)}
+	l.log.Store(slog.Default())
 	for _, o := range options {
 		o(l)
 	}
 	if initial == nil {
-		initial = empty()
+		initial, _ = Config{}.Snapshot() // the zero Config is valid
 	}
 	l.current.Store(initial.At(now()))
 	return l
-}
-
-// empty is the snapshot of the zero Config.
-func empty() *Snapshot {
-	s, _ := Config{}.Snapshot() // the zero Config is valid
-	return s
 }
 
 // Current is the last good snapshot, with the Overrides that hold, never nil. They end
@@ -128,7 +125,7 @@ func (l *Live) Set(s *Snapshot) error {
 	if err != nil {
 		l.reject(err)
 	}
-	l.subscribers.Deliver()
+	l.subscribers.Deliver(l.log.Load())
 	return err
 }
 
@@ -199,7 +196,7 @@ func (l *Live) endOverrides() (ended []Override, next time.Time) {
 	}
 	l.mu.Unlock()
 	if changed {
-		l.subscribers.Deliver()
+		l.subscribers.Deliver(l.log.Load())
 	}
 	return ended, next
 }
@@ -208,7 +205,8 @@ func (l *Live) endOverrides() (ended []Override, next time.Time) {
 // call at a time and in order. In call, l.Current may already be newer than new. To miss nothing,
 // subscribe first and read Current then. cancel ends it; one call may still
 // be running when cancel returns. call may use the Live, Set included; it
-// delays the other subscribers for as long as it takes.
+// delays the other subscribers for as long as it takes. If call panics, Run's logger logs it, or
+// slog.Default before Run.
 func (l *Live) Subscribe(call func(old, new *Snapshot)) (cancel func()) {
 	return l.subscribers.Add(func(c change) { call(c.old, c.new) })
 }

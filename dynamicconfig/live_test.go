@@ -119,21 +119,24 @@ func TestALiveKnowsWhenItsConfigCame(t *testing.T) {
 	})
 }
 
-func TestASubscriberThatPanicsDoesNotSilenceTheNext(t *testing.T) {
-	l := NewLive(limited(t, 1))
-	told := 0
-	l.Subscribe(func(_, new *Snapshot) {
-		if told++; told == 1 {
-			panic("on purpose")
+// The code of a subscriber ends neither the process nor what others are told.
+func TestASubscriberThatPanicsIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, log := NewLive(limited(t, 1)), new(strings.Builder)
+		var told []string
+		l.Subscribe(func(_, _ *Snapshot) { panic("on purpose") })
+		l.Subscribe(func(_, new *Snapshot) { told = append(told, new.Name()) })
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go l.Run(ctx, silent{limited(t, 2)}, slog.New(slog.NewTextHandler(log, nil)))
+		synctest.Wait()
+		if err := l.Set(limited(t, 3)); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Join(told, ", "); got != "limit 2, limit 3" || strings.Count(log.String(), "a subscriber panicked") != 2 {
+			t.Errorf("told %q; logged %s", got, log)
 		}
 	})
-	func() {
-		defer func() { _ = recover() }()
-		_ = l.Set(limited(t, 2))
-	}()
-	if err := l.Set(limited(t, 3)); err != nil || told != 2 {
-		t.Errorf("told %d times, %v", told, err)
-	}
 }
 
 func TestLiveIsSafeForConcurrentUse(t *testing.T) {

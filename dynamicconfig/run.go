@@ -34,6 +34,7 @@ func (l *Live) Run(ctx context.Context, source Source, logger *slog.Logger) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
+	l.log.Store(logger)
 	var clock sync.WaitGroup
 	defer clock.Wait()
 	clock.Go(func() { l.followClock(ctx, logger) })

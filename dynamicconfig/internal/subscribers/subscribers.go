@@ -5,6 +5,8 @@
 package subscribers
 
 import (
+	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -56,31 +58,28 @@ func (o *Of[C]) Change(c C) {
 }
 
 // Deliver delivers to the subscribers what is pending, unless someone is at it already: then that one
-// goes on with it. Hold no lock that a subscriber may take.
-func (o *Of[C]) Deliver() {
+// goes on with it. Hold no lock that a subscriber may take. A panic of a subscriber, which may be the
+// service's own, is logged, and the others are told what they would be told without it.
+func (o *Of[C]) Deliver(log *slog.Logger) {
 	if !o.begin() {
 		return
 	}
-	done := false
-	defer func() {
-		if !done { // a subscriber panics: the next change must be delivered again
-			o.mu.Lock()
-			o.delivering = false
-			o.mu.Unlock()
-		}
-	}()
-	for {
-		t, ok := o.next()
-		if !ok {
-			done = true
-			return
-		}
+	for t, ok := o.next(); ok; t, ok = o.next() {
 		for _, s := range t.to {
 			if !s.cancelled.Load() {
-				s.call(t.change)
+				s.tell(t.change, log)
 			}
 		}
 	}
+}
+
+func (s *subscriber[C]) tell(change C, log *slog.Logger) {
+	defer func() {
+		if p := recover(); p != nil {
+			log.Error("a subscriber panicked", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	s.call(change)
 }
 
 func (o *Of[C]) begin() bool {

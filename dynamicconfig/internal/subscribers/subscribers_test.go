@@ -3,6 +3,7 @@
 package subscribers
 
 import (
+	"log/slog"
 	"slices"
 	"testing"
 )
@@ -14,16 +15,16 @@ func TestChangesAreToldInOrderToThoseWhoSubscribedBefore(t *testing.T) {
 	o.Add(func(c int) {
 		if first = append(first, c); c == 1 {
 			o.Change(3) // told after what is pending, by the Deliver that goes on
-			o.Deliver()
+			o.Deliver(slog.Default())
 		}
 	})
 	o.Change(1)
 	cancel := o.Add(func(c int) { second = append(second, c) })
 	o.Change(2)
-	o.Deliver()
+	o.Deliver(slog.Default())
 	cancel()
 	o.Change(4)
-	o.Deliver()
+	o.Deliver(slog.Default())
 	if !slices.Equal(first, []int{1, 2, 3, 4}) || !slices.Equal(second, []int{2, 3}) {
 		t.Errorf("told %v and %v", first, second)
 	}
