@@ -22,7 +22,8 @@ func StartCluster(t testing.TB, n int) []*Server {
 	t.Helper()
 	servers := make([]*Server, n)
 	for i := range servers {
-		servers[i] = Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "2000", "--cluster-require-full-coverage", "no")
+		// A busy machine can keep a node from answering for seconds. The others must not take it for lost.
+		servers[i] = Start(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "60000", "--cluster-require-full-coverage", "no")
 	}
 	host, port, err := net.SplitHostPort(servers[0].Address)
 	if err != nil {
