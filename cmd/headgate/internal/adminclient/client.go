@@ -5,6 +5,7 @@ package adminclient
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -42,14 +43,7 @@ func (c *Client) Open(ctx context.Context, method, path, body string, fields ...
 	}
 	answer, err := c.client.Do(r)
 	if err != nil {
-		if failed, ok := errors.AsType[*url.Error](err); ok {
-			err = failed.Err // the rest of it is the request
-		}
-		// net/http returns the second of these errors if the answer comes before the request is written.
-		if strings.Contains(err.Error(), "malformed HTTP response") || strings.Contains(err.Error(), "readLoopPeekFailLocked") {
-			return nil, fmt.Errorf("what listens at %s does not speak HTTP: is it the decider's --edge, --listen or --gossip-address? Name its --admin address; if that has a certificate, name its authority with --ca", r.URL.Host)
-		}
-		return nil, fmt.Errorf("ask the decider: %w: look whether it runs, and has --admin %s", err, r.URL.Host)
+		return nil, unanswered(err, r.URL.Host)
 	}
 	if answer.StatusCode < 300 {
 		return answer, nil
@@ -64,6 +58,9 @@ func (c *Client) Open(ctx context.Context, method, path, body string, fields ...
 	if !problem || p.Title == "There is nothing at this path." { // the latter is said at --http
 		return nil, fmt.Errorf("the decider answers %s: is this its --admin address, and has it --operators?", answer.Status)
 	}
+	if answer.StatusCode == http.StatusNotFound && strings.HasPrefix(p.Detail, "there is nothing at ") {
+		return nil, fmt.Errorf("this decider does not know %s %s: it is of another release than this command. Use the headgate of its release, or upgrade the decider", method, r.URL.Path)
+	}
 	for _, m := range p.Mistakes {
 		p.Detail += fmt.Sprintf("\n%d:%d: %s", m.Line, m.Column, m.Message)
 	}
@@ -72,6 +69,24 @@ func (c *Client) Open(ctx context.Context, method, path, body string, fields ...
 		p.Detail += "; give a token with --token-file, or in " + tokenVariable
 	}
 	return nil, &p
+}
+
+// unanswered is err, which a request to a decider at host had in place of an answer, with what to do.
+func unanswered(err error, host string) error {
+	if failed, ok := errors.AsType[*url.Error](err); ok {
+		err = failed.Err // the rest of it is the request
+	}
+	_, stranger := errors.AsType[*tls.CertificateVerificationError](err)
+	switch text := err.Error(); {
+	// net/http returns the second of these errors if the answer comes before the request is written.
+	case strings.Contains(text, "malformed HTTP response") || strings.Contains(text, "readLoopPeekFailLocked"):
+		return fmt.Errorf("what listens at %s does not speak HTTP: is it the decider's --edge, --listen or --gossip-address? Name its --admin address; if that has a certificate, name its authority with --ca", host)
+	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
+		return fmt.Errorf("the decider has no --admin-cert at %s: leave out --ca, --cert and --key, and mind that others on the network can read your token then", host)
+	case stranger:
+		return fmt.Errorf("ask the decider: %w: name the authority of its --admin-cert with --ca, and with --admin a name or address that the certificate has", err)
+	}
+	return fmt.Errorf("ask the decider: %w: look whether it runs, and has --admin %s", err, host)
 }
 
 // Ask sends a request, and puts the answer into v, a pointer.

@@ -9,11 +9,15 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+
+	"github.com/headgate/headgate/internal/certtest"
 )
 
 // The error about an address that does not answer as a decider does says what to look at.
@@ -39,6 +43,11 @@ func TestAnAdminThatDoesNotAnswerSaysWhatToLookAt(t *testing.T) {
 	}
 	go calls.Serve(edge)
 	defer calls.Stop()
+	earlier := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"title": "Not Found", "status": 404, "detail": "there is nothing at GET \"/v1/keys\": look at /v1/openapi.json for what there is"}`)
+	}))
+	defer earlier.Close()
 	cmd := &cobra.Command{Use: "keys"}
 	cmd.SetContext(t.Context())
 	ask := func(ctx context.Context, c *Client) error {
@@ -49,6 +58,7 @@ func TestAnAdminThatDoesNotAnswerSaysWhatToLookAt(t *testing.T) {
 		secure.Listener.Addr().String():   "the decider has a certificate: name its authority with --ca",
 		other.Listener.Addr().String():    "404 Not Found: is this its --admin address, and has it --operators?",
 		programs.Listener.Addr().String(): "404 Not Found: is this its --admin address, and has it --operators?",
+		earlier.Listener.Addr().String():  "this decider does not know GET /v1/keys: it is of another release than this command",
 		edge.Addr().String():              "what listens at " + edge.Addr().String() + " does not speak HTTP: is it the decider's --edge, --listen or --gossip-address?",
 		"http://10.0.0.7:7936":            `--admin "http://10.0.0.7:7936": write host:port and nothing else, as in 10.0.0.7:7936`,
 		"10.0.0.7:7936/":                  `--admin "10.0.0.7:7936/": write host:port and nothing else`,
@@ -81,5 +91,32 @@ func TestAnErrorOfTheDeciderChangesNoTerminal(t *testing.T) {
 	})
 	if want := "one\nb\\x1b[2J\n1:2: c\\u202ed"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%q, want %q", err, want)
+	}
+}
+
+func TestCertificatesOnOneSideSayWhatToDo(t *testing.T) {
+	t.Parallel()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	secure.StartTLS()
+	defer secure.Close()
+	ca := filepath.Join(t.TempDir(), "ca.pem") // of another authority
+	if err := os.WriteFile(ca, []byte(certtest.New(t).PEM()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := &cobra.Command{Use: "keys"}
+	cmd.SetContext(t.Context())
+	for address, want := range map[string]string{
+		plain.Listener.Addr().String():  "the decider has no --admin-cert at " + plain.Listener.Addr().String() + ": leave out --ca",
+		secure.Listener.Addr().String(): "name the authority of its --admin-cert with --ca",
+	} {
+		a := Decider{Address: address, ca: ca}
+		if err := a.Use(cmd, func(ctx context.Context, c *Client) error {
+			return c.Ask(ctx, http.MethodGet, "/v1/keys", "", new(any))
+		}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }
