@@ -129,7 +129,9 @@ func (f *file) stale() bool {
 const (
 	busy         = 5
 	readOnly     = 8
+	inputOutput  = 10
 	corrupt      = 11
+	full         = 13
 	cannotOpen   = 14
 	notADatabase = 26
 )
@@ -153,6 +155,8 @@ func (f *file) remedy(err error) string {
 	switch codeOf(err) {
 	case busy:
 		return "another process has been writing to " + f.path + " for long: try again, or find out which one it is"
+	case inputOutput, full:
+		return "look whether the disk of " + f.path + " is full or broken: SQLite needs room beside it, even to read"
 	case readOnly, cannotOpen:
 		return "SQLite writes to files beside " + f.path + ", even to read: run this as the user of the daemon, on a file system that is not read-only"
 	}

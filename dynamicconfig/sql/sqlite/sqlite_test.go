@@ -204,6 +204,23 @@ func TestAFileOfAnotherUser(t *testing.T) {
 	}
 }
 
+// The disk has no room for more.
+func TestAFullDisk(t *testing.T) {
+	f := &file{path: stored(t, t.TempDir())}
+	db, err := databasesql.Open("sqlite", f.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1) // the bound is of a connection
+	if _, err := db.ExecContext(t.Context(), "PRAGMA max_page_count = 1"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.ExecContext(t.Context(), "CREATE TABLE more AS SELECT zeroblob(100000)"); err == nil || !strings.Contains(f.remedy(err), "look whether the disk of "+f.path) {
+		t.Errorf("%v: %s", err, f.remedy(err))
+	}
+}
+
 // On a read-only file system, SQLite cannot make the files that it needs beside the database.
 func TestNothingCanBeWrittenBesideTheFile(t *testing.T) {
 	dir := t.TempDir()
