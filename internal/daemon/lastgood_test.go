@@ -3,10 +3,12 @@
 package daemon
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/daemon/lastgood"
@@ -99,6 +101,29 @@ func TestADamagedCopyIsNotUsed(t *testing.T) {
 	}
 	if _, err := Start(t.Context(), c, quiet); err == nil || strings.Contains(err.Error(), "copy") {
 		t.Errorf("without a copy: %v", err)
+	}
+}
+
+// A process that is killed while it writes a copy leaves a part of one.
+func TestUnfinishedCopiesAreRemoved(t *testing.T) {
+	c := config(t)
+	c.Data = t.TempDir()
+	file := filepath.Join(c.Data, lastgood.Name(c.Limits))
+	old, written, other := file+".tmp-1", file+".tmp-2", filepath.Join(c.Data, "limits-0.last-good.tmp-1")
+	for _, path := range []string{old, written, other} {
+		if err := os.WriteFile(path, []byte("limits"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ago := time.Now().Add(-time.Hour)
+	if err := errors.Join(os.Chtimes(old, ago, ago), os.Chtimes(other, ago, ago)); err != nil {
+		t.Fatal(err)
+	}
+	runOnce(t, c)
+	for path, stays := range map[string]bool{file: true, old: false, written: true, other: true} {
+		if _, err := os.Stat(path); (err == nil) != stays {
+			t.Errorf("%s: %v, want it to stay: %v", path, err, stays)
+		}
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/filewatch"
@@ -123,7 +124,9 @@ func (g *Source) Save(_, s *dynamicconfig.Snapshot) {
 // replaceFile puts a file with text in place of the one at path, whole or not at all,
 // also if the machine fails.
 func replaceFile(path, text string) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-*")
+	prefix := filepath.Base(path) + ".tmp-"
+	removeUnfinished(filepath.Dir(path), prefix)
+	f, err := os.CreateTemp(filepath.Dir(path), prefix+"*")
 	if err != nil {
 		return err
 	}
@@ -148,4 +151,21 @@ func replaceFile(path, text string) (err error) {
 		err = nil
 	}
 	return errors.Join(err, dir.Close())
+}
+
+// unfinished is the age from which on nobody writes a file any more.
+const unfinished = time.Minute
+
+// removeUnfinished removes the files in dir whose names begin with prefix, of processes that were
+// killed while they wrote them.
+func removeUnfinished(dir, prefix string) {
+	entries, _ := os.ReadDir(dir) // an error is also one of what comes next
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), prefix) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > unfinished {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
