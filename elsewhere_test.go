@@ -5,14 +5,17 @@ package headgate_test
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/headgate/headgate"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/headgatetest"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/static"
@@ -123,5 +126,29 @@ func TestWhatANodeUsedIsKnownWhenItStops(t *testing.T) {
 		if d := n.Group().For("k").Decide(t.Context(), 0, 0); d.Left > 401 {
 			t.Errorf("%v left of 1000 after 600 were used", d.Left)
 		}
+	}
+}
+
+// A rule that vanishes and comes back shows what its bucket has, which goes on filling meanwhile.
+func TestARuleThatComesBackShowsItsBucket(t *testing.T) {
+	for _, algorithm := range []string{"gossip", "exact", "even"} {
+		synctest.Test(t, func(t *testing.T) {
+			rules := "limits: [{key: k, limit: 1/s, burst: 15, algorithm: " + algorithm + "}]"
+			n := headgatetest.NewNode(t, rules)
+			k := n.For("k")
+			k.AllowN(time.Now(), 5)
+			for _, set := range []string{"limits: []", rules} {
+				time.Sleep(time.Second)
+				if err := n.Limits().Set(limits(t, set)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, want := range []float64{12, 13, 14} {
+				if got := k.Tokens(); math.Abs(got-want) > 1e-6 {
+					t.Errorf("%s: %v tokens, want %v", algorithm, got, want)
+				}
+				time.Sleep(time.Second)
+			}
+		})
 	}
 }

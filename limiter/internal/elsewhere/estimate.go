@@ -60,7 +60,7 @@ func (e *Estimate) As(now stage.Instant, rule *dynamicconfig.Rule, has float64, 
 	tokens, uncapped = e.At(now, rule), e.Uncapped(now, rule)
 	if has < uncapped || has > uncapped && allSent {
 		has = min(has, rule.Burst)
-		return tokens - uncapped + has, has
+		return min(tokens+max(has-uncapped, 0), has), has
 	}
 	return tokens, uncapped
 }
