@@ -82,7 +82,8 @@ type Client struct {
 	taker   *ask.Taker
 
 	stop     context.CancelFunc
-	loops    sync.WaitGroup
+	reports  sync.WaitGroup
+	follows  sync.WaitGroup  // the source, which may not heed its context
 	listened <-chan struct{} // closed when all listeners of limiters have returned
 	close    sync.Once
 	closed   error // of closing; written in close
@@ -132,13 +133,13 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 		limiter.WithRemote(limiter.Auto, ofAuto), limiter.WithCharges(limiter.Auto, ofAuto),
 	}, o.limiter...)...)
 	unsubscribe := c.limits.Subscribe(func(_, next *dynamicconfig.Snapshot) { c.group.Configure(next) })
-	c.loops.Go(func() {
+	c.follows.Go(func() {
 		defer unsubscribe()
 		c.limits.Run(running, guarded.Source{Source: source}, o.log)
 	})
 	c.updates = &usage.Fanout{Host: c.host, Placement: one, Peers: one}
 	limiters := driver.Of(c.group)
-	c.loops.Go(func() { limiters.RunReports(running, c.updates) })
+	c.reports.Go(func() { limiters.RunReports(running, c.updates) })
 	c.listened = limiters.Listen(running) // apart from the loops: a listener may block
 	return c, nil
 }
@@ -188,16 +189,17 @@ func (c *Client) answers() questions.Answers {
 func (c *Client) Host() string { return c.host }
 
 // Close ends the loops, gives back what is leased, hangs up, and returns when
-// nothing runs any more. It waits for the listeners of limiters last, because they are the
-// program's and may block. Limiters that are still held go on deciding, by their fallbacks where
+// nothing runs any more. It waits for the source of limits and the listeners of limiters last,
+// because they are the program's and may block. Limiters that are still held go on deciding, by their fallbacks where
 // others have given them a part. Close may be called more than once.
 func (c *Client) Close() error {
 	c.close.Do(func() {
 		c.stop()
-		c.loops.Wait()
+		c.reports.Wait()
 		c.group.Leave(context.Background(), c.updates)
 		c.taker.Close()
 		c.closed = c.remote.Close()
+		c.follows.Wait()
 		<-c.listened
 	})
 	return c.closed

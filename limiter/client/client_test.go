@@ -222,38 +222,55 @@ func TestAClientNeedsASource(t *testing.T) {
 	}
 }
 
-// A listener of the program that blocks keeps no lease from other hosts.
-func TestCloseGivesBackWhatIsLeasedThoughAListenerBlocks(t *testing.T) {
+// deaf is a source that does not heed its context.
+type deaf struct {
+	dynamicconfig.Source
+	watched, open chan struct{}
+}
+
+func (d deaf) Watch(context.Context, func(*dynamicconfig.Snapshot, error)) error {
+	close(d.watched)
+	<-d.open
+	return nil
+}
+
+// A listener of the program that blocks, or a source, keeps no lease from other hosts.
+func TestCloseGivesBackWhatIsLeasedThoughCodeOfTheProgramBlocks(t *testing.T) {
 	const rules = `
 defaults: {update_interval: 100ms, algorithm: fair-share, learning: 0s, recalculate: 0s}
 limits:
   - {key: "k", limit: 1000/s, lease: 10m}
 `
 	d, _ := serve(t, "127.0.0.1:0", rules)
-	source, c := memory.New(parse(t, rules)), client.Config{Addresses: []string{d.Edge()}, Hosts: 2}
+	c := client.Config{Addresses: []string{d.Edge()}, Hosts: 2}
+	other := newClient(t, c, memory.New(parse(t, rules)))
+	other.For("k").SetDemand(1000)
+	blocks := func(source dynamicconfig.Source, blocked, open chan struct{}, opts ...client.Option) {
+		one := newClient(t, c, source, opts...)
+		one.For("k").SetDemand(1000)
+		eventually(t, "both hosts have a half", func() bool { return share(one, "k").Weight == 0.5 && share(other, "k").Weight == 0.5 })
+		one.For("k").Allow()
+		<-blocked
+		closed := make(chan error, 1)
+		go func() { closed <- one.Close() }()
+		defer func() {
+			close(open)
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+		}()
+		eventually(t, "the other host has all", func() bool { return share(other, "k").Weight == 1 })
+		if len(closed) > 0 {
+			t.Error("Close has returned although code of the program goes on")
+		}
+	}
 	blocked, open := make(chan struct{}, 1000), make(chan struct{})
-	one := newClient(t, c, source, client.WithLimiter(limiter.WithListener(func([]limiter.Event) {
+	blocks(memory.New(parse(t, rules)), blocked, open, client.WithLimiter(limiter.WithListener(func([]limiter.Event) {
 		blocked <- struct{}{}
 		<-open
 	})))
-	other := newClient(t, c, source)
-	one.For("k").SetDemand(1000)
-	other.For("k").SetDemand(1000)
-	eventually(t, "both hosts have a half", func() bool { return share(one, "k").Weight == 0.5 && share(other, "k").Weight == 0.5 })
-	one.For("k").Allow()
-	<-blocked
-	closed := make(chan error, 1)
-	go func() { closed <- one.Close() }()
-	defer func() {
-		close(open)
-		if err := <-closed; err != nil {
-			t.Error(err)
-		}
-	}()
-	eventually(t, "the other host has all", func() bool { return share(other, "k").Weight == 1 })
-	if len(closed) > 0 {
-		t.Error("Close has returned although a listener goes on")
-	}
+	source := deaf{memory.New(parse(t, rules)), make(chan struct{}), make(chan struct{})}
+	blocks(source, source.watched, source.open)
 }
 
 // broken is a source whose code panics when it is watched.
