@@ -41,8 +41,7 @@ func every(algorithm string) dynamicconfig.Rule {
 // weighted is an Aggregator that has all keys under request-weighted.
 func weighted(t testing.TB, p dynamicconfig.Properties) *Aggregator {
 	t.Helper()
-	a := New(algorithm.Builtin(), snapshot(t, p, every(algorithm.NameRequestWeighted)))
-	return a
+	return New(algorithm.Builtin(), snapshot(t, p, every(algorithm.NameRequestWeighted)))
 }
 
 // reportOf has one row per key, all with the same counts.

@@ -57,6 +57,20 @@ func TestTheFallbackDecidesUntilTheClusterAboveHasSaidWhatThereIs(t *testing.T) 
 	}
 }
 
+// Until the cluster above has said what there is, hosts that ask for each event share what is safe for one
+// host, and the owner decides about that.
+func TestWhatIsSafeIsDecidedBeforeTheClusterAboveHasAnswered(t *testing.T) {
+	a := below(t, dynamicconfig.Rule{Algorithm: algorithm.NameExact, Burst: 100, Fallback: dynamicconfig.FallbackSafe, SafeCapacity: 50}) // of 1000/s, and so 5 tokens
+	for i := range 5 {
+		if got := took(t, a, 0, usage.Take{Tokens: 1}); !got.OK {
+			t.Errorf("event %d: %+v", i, got)
+		}
+	}
+	if got := took(t, a, 0, usage.Take{Tokens: 1}); got.OK || !got.Decided {
+		t.Errorf("beyond what is safe: %+v", got)
+	}
+}
+
 // A key of which a cluster uses little has a small part of the limit, and of the burst. Events
 // pass all the same. A key that is new has its lease soon.
 func TestAKeyBelowAParentIsServed(t *testing.T) {

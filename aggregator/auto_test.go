@@ -24,8 +24,7 @@ func autoRule(limit rate.Limit, burst float64) dynamicconfig.Rule {
 
 func under(t testing.TB, rule dynamicconfig.Rule) *Aggregator {
 	t.Helper()
-	a := New(algorithm.Builtin(), snapshot(t, cadence, rule))
-	return a
+	return New(algorithm.Builtin(), snapshot(t, cadence, rule))
 }
 
 // wanted is what host gets that used nothing, wants so much, and has so much of
@@ -35,6 +34,28 @@ func wanted(t testing.TB, a *Aggregator, now time.Duration, name, host string, w
 	u := reportOf(name, 0, 1, time.Second, "k")
 	u.Wants, u.Weight[0] = []float64{wants}, has
 	return step(t, a, now, host, u)
+}
+
+// A migration from one name of the pool to another ends with a third. The account that answered goes on, and
+// not the one that was compared with it.
+func TestOfTwoPoolsTheOneThatAnsweredGoesOn(t *testing.T) {
+	for _, mode := range []dynamicconfig.Mode{dynamicconfig.ModeOldShadowNew, dynamicconfig.ModeNewShadowOld} {
+		rule := exactRule(0.001, 100)
+		rule.Migration = &dynamicconfig.Migration{From: algorithm.NameElastic, To: algorithm.NameAuto, Mode: mode}
+		answers, shadow := algorithm.NameElastic, algorithm.NameAuto
+		if mode == dynamicconfig.ModeNewShadowOld {
+			answers, shadow = shadow, answers
+		}
+		a := under(t, rule)
+		step(t, a, time.Hour, "h", reportOf(shadow, 0, 0, s/2, "k"))
+		step(t, a, time.Hour, "h", reportOf(answers, 90, 0, s/2, "k"))
+		if err := a.Configure(snapshot(t, cadence, exactRule(0.001, 100))); err != nil {
+			t.Fatal(err)
+		}
+		if got := left(t, a, time.Hour+s); got > 11 {
+			t.Errorf("%v: %v tokens are left of 100, of which 90 were used", mode, got)
+		}
+	}
 }
 
 // Ten hosts use a limit of 3/s seldom, as they say. Whatever they ask for, auto answers

@@ -73,8 +73,7 @@ func odd(t *rapid.T, weigh algorithm.Weigh, rule dynamicconfig.Rule, interval ti
 	if err := registry.Register("odd", weigh); err != nil {
 		t.Fatal(err)
 	}
-	a := New(registry, lone(t, rule, interval))
-	return a
+	return New(registry, lone(t, rule, interval))
 }
 
 func (m *averages) configure() {

@@ -80,8 +80,7 @@ type belowMachine struct {
 const apart = 3 * s
 
 func (m *belowMachine) owner(r dynamicconfig.Rule) *Aggregator {
-	a := New(algorithm.Builtin(), m.snapshot(r))
-	return a
+	return New(algorithm.Builtin(), m.snapshot(r))
 }
 
 func (m *belowMachine) snapshot(r dynamicconfig.Rule) *dynamicconfig.Snapshot {

@@ -31,6 +31,22 @@ func TestKeysThatAreGoneLeaveNoChildrenIfNobodyAsksAbove(t *testing.T) {
 	}
 }
 
+// While the cluster above has never answered, an owner leases out nothing but what is safe, and says that
+// this is no decision: also when it has learnt what hosts have. A cluster below that is told so does not take
+// it for all that there is.
+func TestWithoutAnAnswerFromAboveNothingIsDecided(t *testing.T) {
+	a := below(t, dynamicconfig.Rule{Algorithm: "fair-share"})
+	for _, now := range []time.Duration{0, 100 * s} {
+		if got := claimed(t, a, now, wants("h", 0, 10)); got.Amount != 0 || !got.Learning {
+			t.Errorf("at %v: %+v", now, got)
+		}
+	}
+	answered(t, a, 100*s, lease(100))
+	if got := claimed(t, a, 110*s, wants("h", 0, 10)); !near(got.Amount, 10) || got.Learning {
+		t.Errorf("with an answer: %+v", got)
+	}
+}
+
 // Anyone may write what asks the cluster above.
 func TestNonsenseFromAboveIsNoAnswer(t *testing.T) {
 	for name, leases := range map[string]*claims.Leases{

@@ -23,8 +23,7 @@ import (
 // have it unless r says otherwise: leases of 60 s, refreshed every 8 s, no learning.
 func leased(t testing.TB, r dynamicconfig.Rule, options ...Option) *Aggregator {
 	t.Helper()
-	a := New(algorithm.Builtin(), snapshot(t, cadence, terms(r)), options...)
-	return a
+	return New(algorithm.Builtin(), snapshot(t, cadence, terms(r)), options...)
 }
 
 func terms(r dynamicconfig.Rule) dynamicconfig.Rule {

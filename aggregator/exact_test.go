@@ -19,8 +19,7 @@ import (
 // bucketed is an Aggregator with one exact rule for all keys.
 func bucketed(t testing.TB, limit rate.Limit, burst float64) *Aggregator {
 	t.Helper()
-	a := New(algorithm.Builtin(), snapshot(t, cadence, exactRule(limit, burst)))
-	return a
+	return New(algorithm.Builtin(), snapshot(t, cadence, exactRule(limit, burst)))
 }
 
 func exactRule(limit rate.Limit, burst float64) dynamicconfig.Rule {

@@ -315,6 +315,5 @@ func TestLargeReportsRunSideBySide(t *testing.T) {
 
 func owner(t *testing.T, name string) *Aggregator {
 	t.Helper()
-	a := New(algorithm.Builtin(), snapshot(t, cadence, every(name)))
-	return a
+	return New(algorithm.Builtin(), snapshot(t, cadence, every(name)))
 }

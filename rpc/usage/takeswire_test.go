@@ -73,6 +73,22 @@ func sameTakes(t tb, got, want *usage.Takes) {
 	}
 }
 
+// An answer says how many tokens were not moved. One that makes no sense undoes no more than the take moved.
+func TestWhatATakeMovedIsNoMoreThanItsTokens(t *testing.T) {
+	for _, row := range []struct{ tokens, short, want float64 }{
+		{5, 0, 5}, {5, 2, 3}, {5, 9, 0}, {5, -3, 5},
+		{-5, 0, -5}, {-5, -2, -3}, {-5, -9, 0}, {-5, 3, -5},
+	} {
+		take := usage.Take{Key: "k", Tokens: row.tokens}
+		if got := take.Moved(&usage.Took{Decided: true, OK: true, Short: row.short}); got != row.want {
+			t.Errorf("%v tokens, short of %v: %v were moved, want %v", row.tokens, row.short, got, row.want)
+		}
+		if got := take.Moved(&usage.Took{Decided: true, Retry: 1}); got != 0 {
+			t.Errorf("%v tokens that were refused: %v were moved", row.tokens, got)
+		}
+	}
+}
+
 // A decider reads messages into the same memory again and again. Rows that a message does not
 // have would keep the keys of an earlier message, which share one string.
 func TestTakesKeepNoKeysOfAnEarlierMessage(t *testing.T) {

@@ -77,3 +77,20 @@ func TestManyTakesGetTheirAnswersInFewCalls(t *testing.T) {
 		}
 	})
 }
+
+// No caller waits for the answer to takes that are settled late, so an owner that is slow has more time for them
+// than for an event.
+func TestTakesThatNobodyWaitsForHaveTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := rpctest.New(1)
+		network.Host("o").Serve(&till{number: 1, begin: 10})
+		network.SetFaults("m", "o", rpctest.Faults{Delay: 5 * ask.DefaultTimeout})
+		taker := &ask.Taker{Host: "m", Placement: fewOwners{}, Peers: network.Host("m").Peers()}
+		defer taker.Close()
+		taker.TakeAll(t.Context(), []usage.Take{{Key: "o", Tokens: 1, Spent: usage.SpentBeyond}}, 0, func(_ int, took usage.Took, err error) {
+			if err != nil || !took.OK {
+				t.Errorf("%+v, %v", took, err)
+			}
+		})
+	})
+}

@@ -567,7 +567,9 @@ func TestHostsThatAreAloneKeepTheLimit(t *testing.T) {
 	now := time.Duration(0)
 	report := func(i int) {
 		g := (&askingHost{id: uint32(i)}).report(k, now, limit, 400)
-		alone[i] = g.Used
+		if alone[i] = g.Used; g.Used < g.Weight*limit.Rate-1e-9 {
+			t.Errorf("host %d may use %v while it cannot ask, and has a rate of %v", i, g.Used, g.Weight*limit.Rate)
+		}
 		now += time.Millisecond
 	}
 	sum := func() (of float64) {

@@ -118,6 +118,39 @@ func TestWhereHostsAskForEachEventNothingIsLent(t *testing.T) {
 	}
 }
 
+// A lease may be shorter than the time from one report to the next. What a host uses of its loan is
+// charged once, by the report that follows.
+func TestALoanIsOutUntilAReportOfItIsDue(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
+	auto := askedOf(limit)
+	g, _ := auto.Report(0, limit, 0, &account.Report{Elapsed: s, Wants: 300, Cost: 1})
+	c := reaching(algorithm.NameExact)
+	c.Rule.Lease = s
+	k, _ := auto.Reach(0, c).(*asked)
+	if k.Expire(2*s, func(uint32) {}); g.Tokens < 10 || math.Abs(k.lent-g.Tokens) > 1e-3 {
+		t.Errorf("%v tokens are out, of a loan of %v", k.lent, g.Tokens)
+	}
+}
+
+// Where hosts ask for each event, a silent host may hold its grant for as long as its lease. That
+// ends with the rule: under auto, a host that misses a report holds nothing.
+func TestALongLeaseKeepsNothingOutUnderTheNextRule(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1000, Burst: 1000}
+	auto := askedOf(limit)
+	auto.Report(0, limit, 0, &account.Report{Elapsed: s, Wants: 300, Cost: 1})
+	c := reaching(algorithm.NameExact)
+	c.Rule.Lease = time.Minute
+	exact, _ := auto.Reach(0, c).(*asked)
+	exact.Expire(2*interval, func(uint32) {})
+	if exact.lent == 0 {
+		t.Fatal("nothing is out under exact")
+	}
+	k, _ := exact.Reach(2*interval, reaching(algorithm.NameAuto)).(*asked)
+	if k.Expire(3*interval, func(uint32) {}); k.lent+k.rates(1) > 1e-9 {
+		t.Errorf("%v tokens and %v of the limit are out at a host that has been silent for 3 intervals", k.lent, k.rates(1))
+	}
+}
+
 // Hosts that have no events keep their starters, and give nothing back. A change to an algorithm
 // whose hosts ask takes nothing out of the pool for that; a host that has used its starter pays
 // for it when it comes back.
