@@ -200,7 +200,7 @@ func (k *Key) left(now time.Duration) (row usage.Take, ok bool) {
 	}
 	row, full := p.Left(now, k.Limit(k.Part(now)))
 	row.Key = k.text
-	return row, !full || p.Hosts() > 0
+	return row, !full || p.Hosts() > 0 || row.Rates > 0
 }
 
 // filled has the pool of k fill by what the cluster above leases from now on: an ask that comes

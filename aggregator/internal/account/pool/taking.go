@@ -159,12 +159,17 @@ func (k *asked) lend(row *row, rise, most, holds, cost float64) float64 {
 	return float64(loan)
 }
 
-// Left implements account.Pooled.
+// Left implements account.Pooled. An owner that learns knows from the one before what hosts hold that
+// have not reported yet.
 func (k *asked) Left(now time.Duration, limit algorithm.Limit) (t usage.Take, full bool) {
 	b := k.open(now, bucketRule(k.terms, limit))
 	defer k.close(now)
 
-	return usage.Take{Auto: !k.always, Told: b.Level(now), Handed: true, Rates: min(k.rates(1), 1)}, b.Full(now)
+	rates := k.rates(1)
+	if now < k.learns {
+		rates = upper(rates, k.out)
+	}
+	return usage.Take{Auto: !k.always, Told: b.Level(now), Handed: true, Rates: min(rates, 1)}, b.Full(now)
 }
 
 // Lacks implements account.Pooled.
