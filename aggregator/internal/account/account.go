@@ -235,6 +235,17 @@ func (d Rates) Plus(e Rates) Rates {
 // Times scales rates.
 func (d Rates) Times(f float64) Rates { return Rates{d.Allowed * f, d.Rejected * f} }
 
+// Ratio is part of whole, in [0, 1].
+func Ratio(part, whole float64) float64 {
+	switch {
+	case !(part > 0) || !(whole > 0):
+		return 0
+	case part > whole:
+		return 1
+	}
+	return part / whole
+}
+
 // Grant is one host's part.
 type Grant struct {
 	// Weight is the part of the limit, in [0, 1].

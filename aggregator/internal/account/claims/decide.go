@@ -62,7 +62,7 @@ func (l *Leases) part(now time.Duration, k uint8, rest float64, i int32, own Ban
 		for i, r := range l.rows.All {
 			for n := r.first; n != none; n = l.wanted.nodes[n].next {
 				if node := &l.wanted.nodes[n]; node.band == k {
-					b.kept.Add(l.rows.Host(i), algorithm.Demand{Wants: node.wants, Has: ratio(r.part, rest), Clients: float64(node.clients)})
+					b.kept.Add(l.rows.Host(i), algorithm.Demand{Wants: node.wants, Has: account.Ratio(r.part, rest), Clients: float64(node.clients)})
 				}
 			}
 		}

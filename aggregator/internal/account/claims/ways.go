@@ -2,7 +2,10 @@
 
 package claims
 
-import "github.com/headgate/headgate/algorithm"
+import (
+	"github.com/headgate/headgate/aggregator/internal/account"
+	"github.com/headgate/headgate/algorithm"
+)
 
 // bounded reports whether parts under f are of what no other host holds. If not,
 // claimants get their parts whatever others have.
@@ -24,7 +27,7 @@ func part(f algorithm.Form, capacity float64, t tree, own Band) float64 {
 	}
 	all := t.all()
 	if f == algorithm.FormDemand {
-		return capacity * ratio(own.Wants, all.wants)
+		return capacity * account.Ratio(own.Wants, all.wants)
 	}
 	if all.wants <= capacity {
 		return own.Wants
@@ -41,12 +44,4 @@ func part(f algorithm.Form, capacity float64, t tree, own Band) float64 {
 	left := max(level*below.clients-below.wants, 0)
 	more := max(above.wants-level*above.clients, own.Wants-even)
 	return min(even+(own.Wants-even)/more*left, own.Wants)
-}
-
-// ratio is part of whole, in [0, 1].
-func ratio(part, whole float64) float64 {
-	if !(whole > 0) {
-		return 0
-	}
-	return min(part/whole, 1)
 }

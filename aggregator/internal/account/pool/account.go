@@ -158,7 +158,7 @@ func partOf(limit float64, rule *dynamicconfig.Rule) float64 {
 	if rule.Limit <= 0 || rule.Parent { // what the cluster above leases may have more than its part of the burst
 		return 1
 	}
-	return ratio(limit, float64(rule.Limit))
+	return account.Ratio(limit, float64(rule.Limit))
 }
 
 // configure puts c in force.

@@ -176,7 +176,7 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 	if !(rate*seconds(k.interval) >= fewest*cost*lower(upper(seconds(k.interval), 1), 3)) {
 		rate = 0
 	}
-	row.weight = upper(ratio(rate, limit.Rate), slightest)
+	row.weight = upper(account.Ratio(rate, limit.Rate), slightest)
 	k.parts.Add(row.weight)
 
 	row.lent = sum.Grains(upper(k.loan(wants, rate, cost, busy, 0, limit), k.ahead(cost, limit)))
@@ -201,7 +201,7 @@ const wholeLimit = math.MaxUint16
 func (k *asked) aside(row *row, fair float64, limit algorithm.Limit) float64 {
 	k.alone -= int64(row.alone)
 	rest := upper(1-float64(k.alone)/wholeLimit, row.weight)
-	row.alone = uint16(lower(ratio(fair, limit.Rate), rest)*wholeLimit + 0.5)
+	row.alone = uint16(lower(account.Ratio(fair, limit.Rate), rest)*wholeLimit + 0.5)
 	k.alone += int64(row.alone)
 	return lower(fair, rest*limit.Rate)
 }

@@ -240,7 +240,7 @@ func TestElasticFollowsItsLimit(t *testing.T) {
 		for i := range hosts { // they know of the new limit at once
 			h := &hosts[i]
 			h.advance(9 * time.Second)
-			h.rate, h.burst, h.tokens = ratio(h.rate, before.Rate)*rate, rate, 0
+			h.rate, h.burst, h.tokens = account.Ratio(h.rate, before.Rate)*rate, rate, 0
 			sum += hosts[i].report(k, 9*time.Second, limit, uint32(i), 4000).Weight
 		}
 		if sum > 1.05 || rate > 0 && before.Rate > 0 && sum < 0.9 {

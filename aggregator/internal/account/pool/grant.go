@@ -24,7 +24,7 @@ const (
 func (k *holdings) grant(row *row, limit algorithm.Limit, saved, cost float64) account.Grant {
 	wants, horizon := float64(row.wants), seconds(k.params.Horizon)
 	rate := lower(k.fair(wants, limit), limit.Rate)
-	row.weight = ratio(rate, limit.Rate)
+	row.weight = account.Ratio(rate, limit.Rate)
 	k.parts.Add(row.weight)
 
 	// Tokens are for what the rate does not cover, for chance, and for the next two

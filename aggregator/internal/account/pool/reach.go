@@ -171,7 +171,7 @@ func (s *sums) leave(row *row, limit algorithm.Limit, uses float64) {
 	others := s.wants - float64(row.wants)
 	left := upper(limit.Rate-uses, limit.Rate/mostLeft)
 	s.want(row, reasonable(uses*upper(others/left, 1), limit))
-	row.weight = lower(ratio(uses, limit.Rate), upper(1-s.parts.Value(), 0))
+	row.weight = lower(account.Ratio(uses, limit.Rate), upper(1-s.parts.Value(), 0))
 	s.parts.Add(row.weight)
 }
 

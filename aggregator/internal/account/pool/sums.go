@@ -146,13 +146,5 @@ func upper(a, b float64) float64 {
 	return a
 }
 
-// ratio is part of whole, in [0, 1].
-func ratio(part, whole float64) float64 {
-	if !(whole > 0) {
-		return 0
-	}
-	return lower(upper(part/whole, 0), 1)
-}
-
 // seconds is d in seconds, without the divisions of its method.
 func seconds(d time.Duration) float64 { return float64(d) * 1e-9 }
