@@ -43,6 +43,7 @@ func TestOverridesAreWrittenListedAndEnded(t *testing.T) {
 	refused(t, "no such override", append(on, "override", "login:*", "--end", "-m", "again")...)
 
 	refused(t, `there is no such file, "login:*": name the file of limits first, or a database with --limits-db`, "override", "login:*", "2x", "--for", "2h", "-m", "x")
+	refused(t, "is a folder: name the file in it that is to change", "override", t.TempDir(), "login:*", "2x", "--for", "2h", "-m", "x")
 	refused(t, "is a file, which has no versions", "rollback", runtest.File(t, "limits.yaml", shop))
 
 	for name, tt := range map[string][]string{

@@ -28,6 +28,9 @@ func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string)
 	if err != nil {
 		return err
 	}
+	if info.IsDir() {
+		return fmt.Errorf("%s is a folder: name the file in it that is to change", file)
+	}
 	_, data, err := limitsfile.Read(nil, path)
 	if err != nil {
 		return err
@@ -53,7 +56,7 @@ func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string)
 		fmt.Fprintf(c.people(cmd), "%s: nothing was changed\n", file)
 		return nil
 	}
-	if err := replaceFile(path, changed, info.Mode().Perm()); err != nil {
+	if err := replaceFile(path, changed, info); err != nil {
 		return err
 	}
 	c.done.Stored = true
@@ -61,14 +64,15 @@ func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string)
 	return nil
 }
 
-// replaceFile writes a new file and renames it, so that no reader finds half of it.
-func replaceFile(path, text string, mode os.FileMode) error {
+// replaceFile writes a new file and renames it, so that no reader finds half of it. It has the
+// permissions and the owner of the replaced one.
+func replaceFile(path, text string, replaced os.FileInfo) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".headgate-*")
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
+	if err = errors.Join(err, keepOwner(f, replaced), f.Chmod(replaced.Mode().Perm()), f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {

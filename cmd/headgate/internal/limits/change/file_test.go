@@ -12,13 +12,17 @@ import (
 
 func TestAFileThatCannotBeReplacedStays(t *testing.T) {
 	dir := t.TempDir()
-	if err := replaceFile(filepath.Join(dir, "none", "limits.yaml"), "limits: []", 0o600); !errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := replaceFile(filepath.Join(dir, "none", "limits.yaml"), "limits: []", info); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "limits.yaml", "full"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := replaceFile(filepath.Join(dir, "limits.yaml"), "limits: []", 0o600); err == nil {
+	if err := replaceFile(filepath.Join(dir, "limits.yaml"), "limits: []", info); err == nil {
 		t.Error("a folder was replaced")
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".headgate*")); err != nil || len(left) > 0 {
