@@ -109,7 +109,7 @@ func (f *file) create() error {
 	if err != nil {
 		return fmt.Errorf("the file of the limits: %w", err)
 	}
-	err = empty.Close()
+	err = errors.Join(giveTo(empty, filepath.Dir(f.path)), empty.Close())
 	if dir, failed := os.Open(filepath.Dir(f.path)); failed == nil {
 		_ = dir.Sync() // where the system can
 		_ = dir.Close()
