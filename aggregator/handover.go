@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate/rpc"
@@ -22,24 +23,27 @@ const handOverWithin = 2 * time.Second
 // move, and what hosts hold only when this host leaves, because else they
 // report it themselves.
 func (a *Aggregator) HandOver(ctx context.Context, c Cluster) error {
-	var errs []error
+	var parts []*claims.Claims
 	if c.Leaving {
 		a.keys.Parent.Moved(c.Owns)
 		a.keys.Left.Store(true) // what it grants from now on, the next owners would not learn
-		claimant := claims.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
-		for _, part := range a.Handover(Now()) {
+		parts = a.Handover(Now())
+	}
+	// All at once: a next owner that does not answer keeps no other one waiting.
+	errs := make([]error, len(parts)+1)
+	var all sync.WaitGroup
+	claimant := claims.Claimant{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
+	for i, part := range parts {
+		all.Go(func() {
 			_, failed := claimant.Claim(ctx, part)
 			if failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil }); len(failed) > 0 {
-				errs = append(errs, fmt.Errorf("%d leases: %w", len(failed), failed[0]))
+				errs[i] = fmt.Errorf("%d leases: %w", len(failed), failed[0])
 			}
-		}
+		})
 	}
-	if rows := a.Buckets(Now(), func(key string) bool { return !c.Owns(key) }); len(rows) > 0 {
-		taker := ask.Taker{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
-		if err := taker.Send(ctx, rows); err != nil {
-			errs = append(errs, err)
-		}
-	}
+	taker := ask.Taker{Host: c.Host, Placement: c.Placement, Peers: c.Peers, Timeout: handOverWithin}
+	errs[len(parts)] = taker.Send(ctx, a.Buckets(Now(), func(key string) bool { return !c.Owns(key) }))
+	all.Wait()
 	return errors.Join(errs...)
 }
 

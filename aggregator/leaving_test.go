@@ -3,13 +3,18 @@
 package aggregator
 
 import (
+	"context"
 	"log/slog"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/rpctest"
+	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -92,3 +97,31 @@ func TestNothingIsGrantedAfterTheHandOver(t *testing.T) {
 		t.Errorf("after the hand-over: weight %v for %v", grants.Weight[1], grants.Lease[1])
 	}
 }
+
+// The next owner of some leases does not answer. That of a bucket hears at once what is left in it.
+func TestANextOwnerThatHangsKeepsNoOtherWaiting(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := rpctest.New(1)
+		network.Cut("old", "mute")
+		handed := time.Duration(-1)
+		began := time.Now()
+		network.Host("heir").Serve(rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) {
+			handed = time.Since(began)
+			return usage.EncodeTaken(&usage.Taken{By: 1, Rows: make([]usage.Took, 1)}, 1)
+		}))
+		leases, bucket := terms(dynamicconfig.Rule{Key: "mute", Limit: 100, Algorithm: "fair-share"}), exactRule(1, 100)
+		bucket.Key = "heir"
+		a := New(algorithm.Builtin(), snapshot(t, cadence, leases, bucket))
+		a.Claim(Now(), &claims.Claims{Rows: []claims.Claim{{Key: "mute", Host: "h", Bands: []claims.Band{{Clients: 1, Wants: 50}}}}})
+		a.TakeHere("h", usage.Take{Key: "heir", Tokens: 50})
+		err := a.HandOver(t.Context(), Cluster{Placement: named{}, Peers: network.Host("old").Peers(), Host: "old", Self: "old", Leaving: true})
+		if err == nil || handed < 0 || handed > handOverWithin/2 {
+			t.Errorf("the bucket was handed over after %v, and the error is %v", handed, err)
+		}
+	})
+}
+
+// named are keys whose owners have their names.
+type named struct{}
+
+func (named) Owner(key string) string { return key }

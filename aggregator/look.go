@@ -50,7 +50,17 @@ type KnownHost struct {
 
 // Look returns what the owner knows of key at now, sorted by algorithm: nothing if key is not
 // owned here, or if no host uses it. Look changes nothing.
-func (c *Core) Look(now time.Duration, key string) (all []Known) {
+func (c *Core) Look(now time.Duration, key string) []Known {
+	all := c.look(now, key)
+	for _, k := range all {
+		slices.SortFunc(k.Hosts, func(a, b KnownHost) int { return strings.Compare(a.Name, b.Name) })
+	}
+	slices.SortFunc(all, func(a, b Known) int { return strings.Compare(a.Algorithm, b.Algorithm) })
+	return all
+}
+
+// look is Look in no order. Others wait for the lock that it holds.
+func (c *Core) look(now time.Duration, key string) (all []Known) {
 	hash := c.keys.Table.Hash(key)
 	sh := c.keys.Table.Shard(hash)
 	now = sh.Lock(now)
@@ -61,7 +71,6 @@ func (c *Core) Look(now time.Duration, key string) (all []Known) {
 			all = append(all, c.known(now, m.Algorithm(), k))
 		}
 	}
-	slices.SortFunc(all, func(a, b Known) int { return strings.Compare(a.Algorithm, b.Algorithm) })
 	return all
 }
 
@@ -91,6 +100,5 @@ func (c *Core) known(now time.Duration, algorithm string, k *owned.Key) Known {
 		out.Hosts = append(out.Hosts, known)
 		return true
 	})
-	slices.SortFunc(out.Hosts, func(a, b KnownHost) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }

@@ -29,8 +29,8 @@ type Owner interface {
 // Lifecycle notifies an Owner of changes. Its methods are safe for concurrent use:
 // one may be called while another runs, and while messages are answered. A
 // method that has nothing to do comes from NoLifecycle. A panic in one ends
-// nothing: it is logged. While Configure, RingMoved or Sweep runs, the same method is
-// not called again: the latest call follows when it returns.
+// nothing: it is logged. While a method runs, it is not called again: the latest call follows
+// when it returns. Only the HandOver of a host that leaves does not wait for that.
 type Lifecycle interface {
 	// Configure puts limits in force. The first call comes before the first
 	// message. On an error, which is logged, the limits before stay in force.
@@ -135,11 +135,19 @@ func (o *Owners) each(method, failed string, f func(Owner) error) {
 	}
 }
 
-// HandOver has all hand over what they do not own any more. It returns when ctx ends, also
-// if an Owner does not.
+// HandOver has all hand over what they do not own any more. A host that leaves waits until they
+// have, or until ctx ends.
 func (o *Owners) HandOver(ctx context.Context, c Cluster) {
-	for _, one := range o.All {
-		o.guard.Until(ctx, o.Log, guard.Method{Owner: one, Failed: "did not hand over all keys; their new owners will learn from the hosts", Level: slog.LevelWarn, Call: func() error { return one.HandOver(ctx, c) }})
+	for i, one := range o.All {
+		m := guard.Method{
+			Owner: one, Number: i, Name: "HandOver", Failed: "did not hand over all keys; their new owners will learn from the hosts",
+			Level: slog.LevelWarn, Call: func() error { return one.HandOver(ctx, c) },
+		}
+		if c.Leaving {
+			o.guard.Until(ctx, o.Log, m)
+		} else {
+			o.guard.Latest(o.Log, m)
+		}
 	}
 }
 

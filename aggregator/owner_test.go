@@ -95,6 +95,9 @@ func TestAnOwnerThatDoesNotReturnKeepsNoOtherFromBeingTold(t *testing.T) {
 			owners.RingMoved(aggregator.Cluster{Placement: owner("me"), Self: "me"})
 		}
 		owners.RingMoved(aggregator.Cluster{Placement: owner("other"), Self: "me"})
+		for range 100 { // the ring moves again and again
+			owners.HandOver(t.Context(), aggregator.Cluster{Placement: owner("me"), Self: "me"})
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
 		owners.HandOver(ctx, aggregator.Cluster{Placement: owner("me"), Self: "me", Leaving: true})
@@ -105,18 +108,18 @@ func TestAnOwnerThatDoesNotReturnKeepsNoOtherFromBeingTold(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		synctest.Wait() // a hand-over may begin when its time has ended
-		want := "configure,configure,configure,hand over: leaving true,ring: owns k: false,ring: owns k: true,ring: owns k: true,ring: owns k: true,sweep,sweep"
+		want := "configure,configure,configure," + strings.Repeat("hand over: leaving false,", 100) + "hand over: leaving true,ring: owns k: false,ring: owns k: true,ring: owns k: true,ring: owns k: true,sweep,sweep"
 		if got := one.all(); !strings.HasPrefix(got, want) {
 			t.Errorf("the other is told %q, want %q", got, want)
 		}
 		time.Sleep(10 * time.Second)
 		synctest.Wait() // a line may be due just now
-		if n := strings.Count(log.String(), "does not return"); n != 3 {
+		if n := strings.Count(log.String(), "does not return"); n != 4 {
 			t.Errorf("%d lines, want one for each method: %s", n, log)
 		}
 		close(release)
 		synctest.Wait()
-		want = "configure,configure,hand over: leaving true,ring: owns k: false,ring: owns k: true,sweep,sweep"
+		want = "configure,configure,hand over: leaving false,hand over: leaving false,hand over: leaving true,ring: owns k: false,ring: owns k: true,sweep,sweep"
 		if got := hangs.all(); got != want {
 			t.Errorf("the one that hung is told %q, want %q", got, want)
 		}
