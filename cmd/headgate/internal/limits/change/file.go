@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/command"
 )
 
 // inFile changes the text of a file.
@@ -56,12 +58,25 @@ func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string)
 		fmt.Fprintf(c.people(cmd), "%s: nothing was changed\n", file)
 		return nil
 	}
-	if err := replaceFile(path, changed, info); err != nil {
+	if err := replaceText(path, string(data), changed, info); err != nil {
 		return err
 	}
 	c.done.Stored = true
 	fmt.Fprintf(c.people(cmd), "%s: written\n", file)
 	return nil
+}
+
+// replaceText is replaceFile, unless the file has another text than old by now.
+func replaceText(path, old, text string, replaced os.FileInfo) error {
+	defer lock(path)()
+	_, now, err := limitsfile.Read(nil, path)
+	if err == nil && string(now) != old {
+		err = command.WithCode(errors.New("another change of the file came first, and nothing was changed: look at it, and make yours again"), limitsdb.ExitConflict)
+	}
+	if err != nil {
+		return err
+	}
+	return replaceFile(path, text, replaced)
 }
 
 // replaceFile writes a new file and renames it, so that no reader finds half of it. It has the

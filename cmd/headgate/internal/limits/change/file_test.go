@@ -7,6 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -27,5 +31,41 @@ func TestAFileThatCannotBeReplacedStays(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".headgate*")); err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// Of two commands that change a file at once, one tells that the other came first.
+func TestAChangeOfAFileIsNotLost(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.yaml")
+	if err := os.WriteFile(path, []byte("0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var made atomic.Int64
+	var writers sync.WaitGroup
+	for range 8 {
+		writers.Go(func() {
+			for range 20 {
+				old, err := os.ReadFile(path)
+				n, errNumber := strconv.Atoi(string(old))
+				if err = errors.Join(err, errNumber); err != nil {
+					t.Error(err)
+					return
+				}
+				switch err := replaceText(path, string(old), strconv.Itoa(n+1), info); {
+				case err == nil:
+					made.Add(1)
+				case !strings.Contains(err.Error(), "came first"):
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	if text, err := os.ReadFile(path); err != nil || string(text) != strconv.FormatInt(made.Load(), 10) {
+		t.Errorf("%s, %v after %d changes", text, err, made.Load())
 	}
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/headgate/headgate/internal/daemon"
 )
 
-// exitConflict is the exit code of a change that is refused because another was stored first.
-const exitConflict = 3
+// ExitConflict is the exit code of a change that is refused because another was stored first.
+const ExitConflict = 3
 
 // DB is the database of limits that a command works on.
 type DB struct {
@@ -42,7 +42,7 @@ func (l *DB) Use(cmd *cobra.Command, f func(ctx context.Context, db daemon.Limit
 		if err != nil {
 			err = fmt.Errorf("%s: %w", command.PathOf(cmd), l.Remedy(err))
 			if _, ok := errors.AsType[*history.Conflict](err); ok {
-				err = command.WithCode(err, exitConflict)
+				err = command.WithCode(err, ExitConflict)
 			}
 		}
 	}()

@@ -7,6 +7,7 @@ package change
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
@@ -26,4 +27,15 @@ func keepOwner(f *os.File, replaced os.FileInfo) error {
 		return fmt.Errorf("the owner and the group of the file cannot be kept, and the daemon may not read it then: change it as its owner, or as root: %w", err)
 	}
 	return nil
+}
+
+// lock keeps other commands from replacing a file in the folder of path, until unlock is called, if the file
+// system can: the end of a process unlocks, too.
+func lock(path string) (unlock func()) {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return func() {} // to replace the file is an error then
+	}
+	_ = syscall.Flock(int(dir.Fd()), syscall.LOCK_EX)
+	return func() { _ = dir.Close() }
 }

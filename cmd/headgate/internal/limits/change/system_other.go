@@ -7,3 +7,5 @@ package change
 import "os"
 
 func keepOwner(*os.File, os.FileInfo) error { return nil }
+
+func lock(string) (unlock func()) { return func() {} }
