@@ -31,6 +31,9 @@ func (k *Key) because(rule *dynamicconfig.Rule, sh *limiter.ShareStatus, hosts i
 		say = k.slots(rule, sh.Aside)
 	case k.Fallback:
 		say = k.inFallback(rule, hosts)
+	case k.Asks && k.Algorithm == limiter.Auto && rule.Limit == 0:
+		k.Refuses = true
+		say = []string{"the limit is 0: nothing is allowed"}
 	case k.Asks && k.Algorithm == limiter.Auto:
 		say = []string{fmt.Sprintf("this host has no part of the limit of %s yet, and asks the key's owner for each event", rule.Amount())}
 	case k.Algorithm == exact.Name:

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,4 +142,21 @@ func TestALookSaysWhatTheNextEventGets(t *testing.T) {
 			})
 		})
 	})
+}
+
+// Under auto, a limit of 0 is none that the key's owner could give a part of.
+func TestALimitOfZeroIsSaidUnderAuto(t *testing.T) {
+	for enforce, refuses := range map[string]bool{"100%": true, "0%": false} {
+		s, err := dynamicconfig.Parse("limits", []byte(`limits: [{key: k, limit: 0/s, enforce: `+enforce+`}]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := limiter.NewGroup(s, 2, limiter.WithRemote("auto", &away{}))
+		if ok := g.For("k").Allow(); ok == refuses {
+			t.Fatalf("enforce: %s: allowed: %t", enforce, ok)
+		}
+		if k := explain.Look(g, s, 2, "k"); k.Refuses != refuses || !strings.HasPrefix(k.Because, "the limit is 0: nothing is allowed") {
+			t.Errorf("enforce: %s: %+v", enforce, k)
+		}
+	}
 }
