@@ -6,9 +6,8 @@
 // room for an eighth more rows. Rows of hosts that are gone are used again, and are
 // free when the last host is gone.
 //
-// Hosts are small numbers, given out densely. The index is a hash table that
-// takes the number as it is, so that hosts that follow each other lie beside
-// each other; few hosts need no index at all.
+// Hosts are small numbers, given out densely. The index is a hash table in which
+// sixteen hosts that follow each other lie beside each other. Few hosts need no index at all.
 package rowset
 
 // Set is rows by host. Its zero value is empty. It is not safe for
@@ -53,7 +52,7 @@ func (s *Set[R]) Find(host uint32) int32 {
 		return None
 	}
 	mask := uint32(len(s.index) - 1)
-	for at := host & mask; ; at = (at + 1) & mask {
+	for at := s.home(host); ; at = (at + 1) & mask {
 		i := s.index[at] - 1
 		if i == None || s.rows[i].host == host {
 			return i
@@ -120,10 +119,18 @@ func (s *Set[R]) All(yield func(i int32, row *R) bool) {
 	}
 }
 
+// home is the slot of host, if no other host has it. Groups of hosts are spread over the index:
+// else all hosts would be one run of slots, and to remove one would take a look at all.
+func (s *Set[R]) home(host uint32) uint32 {
+	const group = 16 // a cache line
+	groups := uint64(len(s.index) / group)
+	return uint32(uint64(host/group*0x9e3779b1)*groups>>32)*group + host%group
+}
+
 // insert puts row number i into the index.
 func (s *Set[R]) insert(i int32) {
 	mask := uint32(len(s.index) - 1)
-	at := s.rows[i].host & mask
+	at := s.home(s.rows[i].host)
 	for s.index[at] != 0 {
 		at = (at + 1) & mask
 	}
@@ -134,12 +141,12 @@ func (s *Set[R]) insert(i int32) {
 // the way of.
 func (s *Set[R]) unindex(i int32) {
 	mask := uint32(len(s.index) - 1)
-	at := s.rows[i].host & mask
+	at := s.home(s.rows[i].host)
 	for s.index[at] != i+1 {
 		at = (at + 1) & mask
 	}
 	for next := (at + 1) & mask; s.index[next] != 0; next = (next + 1) & mask {
-		home := s.rows[s.index[next]-1].host & mask
+		home := s.home(s.rows[s.index[next]-1].host)
 		if (next-home)&mask >= (next-at)&mask {
 			s.index[at] = s.index[next]
 			at = next

@@ -74,3 +74,37 @@ func TestRowsAreCompact(t *testing.T) {
 		t.Errorf("%.1f bytes beside each row", each)
 	}
 }
+
+// To find a host that is not there, and to remove one, takes a look at a run of slots that are in use. With 10,000
+// hosts of a key, a run is no longer than with some hundred, whichever hosts of a cluster they are.
+func TestRunsOfTheIndexAreShort(t *testing.T) {
+	for name, host := range map[string]func(i int) uint32{
+		"all hosts":    func(i int) uint32 { return uint32(i) },
+		"later hosts":  func(i int) uint32 { return uint32(50_000 + i) },
+		"every second": func(i int) uint32 { return uint32(2 * i) },
+		"every 16th":   func(i int) uint32 { return uint32(16 * i) },
+		"some hosts":   func(i int) uint32 { return uint32(3*i + i*i%3) },
+		"two zones":    func(i int) uint32 { return uint32(i + i%2<<14) },
+	} {
+		longest, at := 0, 0
+		var s Set[struct{}]
+		for i := range 30_000 {
+			s.Add(host(i))
+			if i%997 != 0 || s.index == nil {
+				continue
+			}
+			run := 0
+			for twice := range 2 * len(s.index) { // a run may begin at the end
+				if run++; s.index[twice%len(s.index)] == 0 {
+					run = 0
+				}
+				if run > longest {
+					longest, at = run, i
+				}
+			}
+		}
+		if longest > 500 {
+			t.Errorf("%s: of %d, %d are in one run", name, at, longest)
+		}
+	}
+}
