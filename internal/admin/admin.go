@@ -66,6 +66,7 @@ func New(l net.Listener, secure *tls.Config, metrics http.Handler, health func()
 			IdleTimeout:       longestProfile,
 			MaxHeaderBytes:    12 << 10, // net/http takes 4 KiB more
 			HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+			ConnState:         conns.Turns,
 			ErrorLog:          slog.NewLogLogger(log.With("server", "admin").Handler(), slog.LevelWarn),
 		},
 		listener: accepts,

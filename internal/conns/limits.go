@@ -104,17 +104,24 @@ func Hold(of net.Conn, n int64) {
 }
 
 // State is the ConnState of an http.Server of HTTP/1: the bytes of requests that are not
-// answered yet count, encrypted as they are, for connections that a Listener accepted. After
-// each answer, other connections have their turn: a client that sends requests without waiting
-// for answers would have the processor for 10 ms at a time.
+// answered yet count, encrypted as they are, for connections that a Listener accepted. It is Turns, too.
 func State(of net.Conn, state http.ConnState) {
-	c := within(of)
-	switch {
-	case c == nil:
-	case state == http.StateNew:
-		Count(of)
-	case state == http.StateIdle:
-		c.requests.answered()
+	if c := within(of); c != nil {
+		switch state {
+		case http.StateNew:
+			Count(of)
+		case http.StateIdle:
+			c.requests.answered()
+		}
+	}
+	Turns(of, state)
+}
+
+// Turns is the ConnState of an http.Server of HTTP/1 that gives other connections their turn after each
+// answer: a client that sends requests without waiting for answers would have the processor for
+// 10 ms at a time.
+func Turns(_ net.Conn, state http.ConnState) {
+	if state == http.StateIdle {
 		runtime.Gosched()
 	}
 }
