@@ -4,10 +4,12 @@ package postgresql
 
 import (
 	databasesql "database/sql"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
 
@@ -44,6 +46,7 @@ func New(url string, options ...Option) (*sql.Store, error) {
 	return sql.New(sql.Backend{
 		Name:     fmt.Sprintf("database %s at %s:%d", config.Database, config.Host, config.Port),
 		Open:     s.open,
+		Remedy:   remedy,
 		Dialect:  goose.DialectPostgres,
 		Announce: "SELECT pg_notify('" + channel + "', CAST(CAST($1 AS BIGINT) AS TEXT))",
 		Notify:   s.notify,
@@ -61,4 +64,12 @@ func (s *server) open(bool) (*databasesql.DB, error) {
 	db.SetMaxOpenConns(maxConnections)
 	db.SetMaxIdleConns(1)
 	return db, nil
+}
+
+// remedy is what to do about an error.
+func remedy(err error) string {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return "look whether PostgreSQL runs there, and lets in this host, the user and the password"
+	}
+	return ""
 }

@@ -5,6 +5,7 @@ package postgresql
 import (
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"strconv"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/dynamicconfig/sourcetest"
+	"github.com/headgate/headgate/dynamicconfig/sql"
 	"github.com/headgate/headgate/internal/servertest"
 	"github.com/headgate/headgate/internal/testrun"
 )
@@ -176,5 +178,21 @@ func TestURLsThatAreNone(t *testing.T) {
 		if _, err := New(url); err == nil || strings.Contains(err.Error(), "secret") {
 			t.Errorf("New(%q) = %v", url, err)
 		}
+	}
+}
+
+func TestAServerThatIsNotThere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s := open(url(address)).(*sql.Store)
+	defer s.Close()
+	if _, err := s.Newest(t.Context()); err == nil || !strings.Contains(err.Error(), "look whether PostgreSQL runs there") {
+		t.Error(err)
 	}
 }
