@@ -76,8 +76,14 @@ func sameTakes(t tb, got, want *usage.Takes) {
 // An answer says how many tokens were not moved. One that makes no sense undoes no more than the take moved.
 func TestWhatATakeMovedIsNoMoreThanItsTokens(t *testing.T) {
 	for _, row := range []struct{ tokens, short, want float64 }{
-		{5, 0, 5}, {5, 2, 3}, {5, 9, 0}, {5, -3, 5},
-		{-5, 0, -5}, {-5, -2, -3}, {-5, -9, 0}, {-5, 3, -5},
+		{5, 0, 5},
+		{5, 2, 3},
+		{5, 9, 0},
+		{5, -3, 5},
+		{-5, 0, -5},
+		{-5, -2, -3},
+		{-5, -9, 0},
+		{-5, 3, -5},
 	} {
 		take := usage.Take{Key: "k", Tokens: row.tokens}
 		if got := take.Moved(&usage.Took{Decided: true, OK: true, Short: row.short}); got != row.want {

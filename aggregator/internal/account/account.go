@@ -124,6 +124,10 @@ type Pooled interface {
 	// not in it.
 	Left(now time.Duration, limit algorithm.Limit) (t usage.Take, full bool)
 
+	// Leave says that another owner has the key from now on. If it comes back, what hosts were granted
+	// here before is not theirs any more.
+	Leave(now time.Duration)
+
 	// Keeps reports whether the pool is worth keeping at now though no host is known: what was
 	// taken is not to come back at once, nor is a lease from above that is asked for to be lost.
 	// Lacks is Keeps while no rule has the pool decide, but one may again: hosts charge it then

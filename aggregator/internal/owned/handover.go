@@ -10,7 +10,6 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/aggregator/parent"
-	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/usage"
@@ -60,11 +59,11 @@ func (ks *Keys) leases(rows []claims.Claim, now time.Duration, s *rules.Settings
 func (ks *Keys) Buckets(now time.Duration, by uint32, moved func(key string) bool) (rows []usage.Take) {
 	for sh := range ks.Table.All {
 		for _, e := range sh.Entries() {
-			if n := e.Algorithm; n != algorithm.NameExact && n != algorithm.NameAuto || !moved(e.Key.text) {
+			if !moved(e.Key.text) {
 				continue
 			}
 			at := sh.Lock(now)
-			row, ok := e.Key.left(at)
+			row, ok := e.Key.leave(at)
 			sh.Unlock()
 			if row.By = by; ok {
 				rows = append(rows, row)

@@ -190,12 +190,15 @@ func (k *Key) Take(now time.Duration, t *usage.Take, by, host uint32) usage.Took
 	return took
 }
 
-// left returns what the pool of k has at now as a take of no tokens, from which another
-// owner learns it; false if hosts do not ask for tokens of k, or if the pool is full and no
+// leave says that another owner has k from now on. It returns what the pool of k has as a take of no
+// tokens, from which that owner learns it; false if hosts do not ask for tokens of k, or if the pool is full and no
 // host holds anything.
-func (k *Key) left(now time.Duration) (row usage.Take, ok bool) {
-	p, _ := k.pool()
-	if !k.Asked() || k.Rule == nil {
+func (k *Key) leave(now time.Duration) (row usage.Take, ok bool) {
+	p, ok := k.pool()
+	if !ok {
+		return row, false
+	}
+	if p.Leave(now); !k.Asked() || k.Rule == nil {
 		return row, false
 	}
 	row, full := p.Left(now, k.Limit(k.Part(now)))

@@ -16,6 +16,7 @@ import (
 type Past struct {
 	limits []ended       // the oldest first; at most most
 	slow   time.Duration // until then hosts may report after an earlier, longer interval
+	left   time.Duration // when another owner got the key
 }
 
 // ended is a limit that was in force until some time.
@@ -25,7 +26,7 @@ type ended struct {
 }
 
 // New returns a Past with nothing in it. Times may be negative.
-func New() *Past { return &Past{slow: math.MinInt64} }
+func New() *Past { return &Past{slow: math.MinInt64, left: math.MinInt64} }
 
 // most bounds how many limits are remembered. If there were more in the time
 // between two reports, the oldest that is remembered stands for those before.
@@ -59,13 +60,19 @@ func (p *Past) SlowUntil(then time.Duration) { p.slow = max(p.slow, then) }
 // SlowAt reports whether hosts may still do so.
 func (p *Past) SlowAt(now time.Duration) bool { return p != nil && now < p.slow }
 
+// Leave notes that another owner has the key from now on.
+func (p *Past) Leave(now time.Duration) { p.left = now }
+
+// LeftSince reports whether another owner has had the key since then.
+func (p *Past) LeftSince(then time.Duration) bool { return p != nil && p.left >= then }
+
 // Since is p without what ended before then; nil if nothing is left at now.
 func (p *Past) Since(then, now time.Duration) *Past {
 	if p == nil {
 		return nil
 	}
 	p.limits = slices.DeleteFunc(p.limits, func(e ended) bool { return e.until < then })
-	if len(p.limits) == 0 && !p.SlowAt(now) {
+	if len(p.limits) == 0 && !p.SlowAt(now) && !p.LeftSince(then) {
 		return nil
 	}
 	return p

@@ -310,6 +310,9 @@ func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r 
 			left -= more
 		}
 	}
+	if k.past.LeftSince(row.last) { // the owner between took in what it held
+		left = lower(left, 0)
+	}
 	k.pool += left
 	k.drop(row)
 	return left

@@ -96,3 +96,20 @@ func TestAKeyHasNoPastForGood(t *testing.T) {
 		}
 	}
 }
+
+// A key goes to another owner, and comes back while hosts hold grants of both. The owner between took in what they
+// held of here before: they have nothing to give back.
+func TestAPoolThatComesBackGainsNothing(t *testing.T) {
+	limit := algorithm.Limit{Rate: 100, Burst: 100}
+	k := askedOf(limit)
+	if g, ok := k.Report(0, limit, 1, &account.Report{Elapsed: s, Wants: 60, Cost: 1}); !ok || g.Weight == 0 {
+		t.Fatalf("a host is granted %+v", g)
+	}
+	k.Leave(s)
+	k.Take(2*s, limit, &usage.Take{Auto: true, Told: 0, By: 3, Handed: true}, 7, 2)
+	before := k.pool
+	k.Report(2*s, limit, 1, &account.Report{Allowed: 10, Elapsed: s, Wants: 60, Cost: 1, Has: .3})
+	if got := k.pool + k.lent; got > before {
+		t.Errorf("with the report of a host, the pool has %v in place of %v", got, before)
+	}
+}

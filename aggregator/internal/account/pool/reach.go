@@ -223,6 +223,9 @@ func (k *Account) Left(now time.Duration, limit algorithm.Limit) (t usage.Take, 
 	return t, true
 }
 
+// Leave implements account.Pooled.
+func (k *Account) Leave(now time.Duration) { k.changed().Leave(now) }
+
 // ruleless is for how long a pool is kept that no rule has decide, and that takes longer to fill.
 const ruleless = time.Hour
 
