@@ -176,6 +176,44 @@ func TestAutoAsksForEachOfFewEvents(t *testing.T) {
 	}
 }
 
+// By the cost of a small event, an owner takes a host whose events are few and large for one with many, and
+// lends it what others need sooner. So the host says then that it can hold nothing.
+func TestAutoBorrowsNothingForASmallEventOfAFewLargeOnes(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		perSecond, large int
+		borrows          bool
+	}{
+		{"few and large", 3, 100, false},
+		{"many and large", 60, 100, true},
+		{"few and small", 3, 1, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var now stage.Instant
+			rule := autoRule(10_000)
+			rule.Burst = 1000
+			_, e, k := grantedGroup(t, rule, &now, 1, sure, 0)
+			borrows := 0
+			for i := range 40 * 8 {
+				now += second / stage.Instant(c.perSecond)
+				cost := c.large
+				if i%8 == 0 {
+					cost = 1
+				}
+				if decideAt(k, now, cost, 0); cost == 1 && i >= 80 && e.last.More >= 1 {
+					borrows++
+				}
+				if i >= 80 && !(e.last.Wants > 0) {
+					t.Fatalf("an ask says that the host wants nothing: %+v", e.last)
+				}
+			}
+			if (borrows > 0) != c.borrows {
+				t.Errorf("%d asks for a small event say that the host can hold more", borrows)
+			}
+		})
+	}
+}
+
 // An owner that does not answer in time is left alone for a second, and the host's own
 // part decides.
 func TestAutoDoesNotWaitForAnOwnerThatIsAway(t *testing.T) {

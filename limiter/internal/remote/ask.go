@@ -47,6 +47,7 @@ type asking struct {
 	granted  atomic.Int64                      // of these
 	lent     atomic.Int64                      // tokens beside the events
 	withheld atomic.Int64                      // events that the budget did not allow to ask for
+	costs    elsewhere.Costs                   // of events that were asked for
 	reported share.Asked                       // by TakeAdmitted
 }
 
@@ -78,8 +79,7 @@ const (
 	// cheapAsks is how many cheap asks count as one: those that are made while another ask for
 	// their key is under way, which share a call to the owner, those that bring a loan of
 	// muchLent events' worth, and those of a host that wants fewer than few events/s, which is lent
-	// nothing. A batch of events takes several of the first two, in less time than the budget needs
-	// to fill up.
+	// nothing. A batch of events takes several of the first two, in less time than the budget needs.
 	cheapAsks = 8
 	muchLent  = 20
 	few       = 15
@@ -140,6 +140,9 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 	l.cheap = cheap || q.Longest > 0
 	if l.most > 0 {
 		defer to.borrows.Store(false)
+	}
+	if usual := to.costs.Usual(q.N); float64(q.N) < usual && l.wants < few*usual {
+		l.most = 0 // by the cost of q alone, the owner would take the host for one with many events
 	}
 	outcome, err := a.ask(ctx, q, l.granted())
 	if err == nil {

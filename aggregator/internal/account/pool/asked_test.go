@@ -452,16 +452,16 @@ func TestAHostThatLiesAboutWhatItHolds(t *testing.T) {
 func TestBusyHostsArePatient(t *testing.T) {
 	limit := algorithm.Limit{Rate: 1e6, Burst: 1000} // which fills in a moment
 	for _, test := range []struct {
-		wants, cost float64
-		patient     bool
-	}{{few - 0.1, 1, false}, {few, 1, true}, {200, 1, true}, {200, 100, false}} {
+		wants, cost, more float64
+		patient           bool
+	}{{few - 0.1, 1, 1, false}, {few, 1, 1, true}, {200, 1, 1, true}, {200, 100, 1, false}, {200, 1, 1. / 1024, false}} {
 		k := askedOf(limit)
 		host := askingHost{id: 1}
 		host.report(k, 0, limit, test.wants)
 		k.pool = -900
-		ask := usage.Take{Auto: true, Tokens: test.cost, More: 1}
+		ask := usage.Take{Auto: true, Tokens: test.cost, More: test.more}
 		if took := k.Take(0, limit, &ask, 0, 1); took.OK || took.Retry >= time.Second/pace != test.patient {
-			t.Errorf("a host with %v/s that is refused an event of %v is told %+v", test.wants, test.cost, took)
+			t.Errorf("a host with %v/s and room for %v that is refused an event of %v is told %+v", test.wants, test.more, test.cost, took)
 		}
 	}
 }
