@@ -75,7 +75,7 @@ type asked struct {
 const (
 	// lasts is for how long a loan is to last the host, in seconds. A longer time
 	// means fewer asks, and more tokens at hosts that do not need them.
-	lasts = 1
+	lasts = 0.3
 
 	// portion is the part of the pool that is lent, if all hosts ask. A larger one
 	// means fewer asks. What a host does not use is missing elsewhere until the host
@@ -284,7 +284,7 @@ func (k *holdings) far(limit algorithm.Limit) bool {
 // need is how many tokens a host that wants so much seldom exceeds until its next report,
 // beside this rate: its demand and so many standard deviations, and an event at least.
 func (k *holdings) need(wants, rate, cost, sigmas float64) float64 {
-	lasting := upper(seconds(k.interval), lasts)
+	lasting := upper(seconds(k.interval), 1)
 	return upper(upper(wants-rate, 0)*lasting+sigmas*math.Sqrt(wants*lasting*cost), cost)
 }
 

@@ -78,7 +78,7 @@ func TestWhereHostsAskForEachEventNothingIsLent(t *testing.T) {
 	var lent, weight [3]float64
 	for host := range uint32(3) {
 		g, _ := auto.Report(0, limit, host, &account.Report{Elapsed: s, Wants: 300, Cost: 1})
-		if weight[host], lent[host] = g.Weight, g.Tokens; g.Weight < 0.1 || g.Tokens < 10 {
+		if weight[host], lent[host] = g.Weight, g.Tokens; g.Weight < 0.1 || g.Tokens < 5 {
 			t.Fatalf("host %d is granted %+v", host, g)
 		}
 	}
