@@ -41,7 +41,7 @@ func Restore(ctx context.Context, s Store, number int64, c Change) (Version, err
 	if err != nil {
 		return Version{}, fmt.Errorf("restore version %d: %w", number, err)
 	}
-	if err := old.whole(); err != nil {
+	if err := old.Intact(); err != nil {
 		return Version{}, err
 	}
 	c.Text = old.Text

@@ -43,14 +43,15 @@ type Version struct {
 
 // Parse returns the limits of v, whose Text must be there. A Text that is not what was stored is an error.
 func (v Version) Parse() (*dynamicconfig.Snapshot, error) {
-	if err := v.whole(); err != nil {
+	if err := v.Intact(); err != nil {
 		return nil, err
 	}
 	return dynamicconfig.Parse(v.Name(), []byte(v.Text))
 }
 
-// whole returns why the Text of v is not what was stored: it is Damaged, or no Change can have it.
-func (v Version) whole() error {
+// Intact returns why the Text of v, which must be there, is not what was stored: it is Damaged, or no Change
+// can have it. Nothing is to be made of such a Text.
+func (v Version) Intact() error {
 	if v.Damaged || !storable(v.Text) {
 		return fmt.Errorf("%s is damaged: the database has another text than was stored. Apply the limits again, or roll back to an earlier version", v.Name())
 	}

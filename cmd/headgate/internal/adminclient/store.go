@@ -90,7 +90,7 @@ func (s Store) Watch(ctx context.Context, update func(*dynamicconfig.Snapshot, e
 func (s Store) Close() error { return nil }
 
 func versionOf(v versions.Version) history.Version {
-	return history.Version{Number: v.Number, Text: v.Text, Author: v.Author, Message: v.Message, Time: v.Time, Fingerprint: v.Fingerprint}
+	return history.Version{Number: v.Number, Text: v.Text, Author: v.Author, Message: v.Message, Time: v.Time, Fingerprint: v.Fingerprint, Damaged: v.Damaged}
 }
 
 // problem returns err as other stores would have it. base is the version that a change was made

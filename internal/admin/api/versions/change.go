@@ -47,6 +47,14 @@ func (a *Answers) put(w http.ResponseWriter, r *http.Request, who *callers.Calle
 	})
 }
 
+// intact returns the text of v, if it is what was stored.
+func intact(v history.Version) (string, error) {
+	if err := v.Intact(); err != nil {
+		return "", reply.Refuse(http.StatusConflict, "%v", err)
+	}
+	return v.Text, nil
+}
+
 // rollback makes an earlier version the newest again.
 func (a *Answers) rollback(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
 	to, err := reply.Number(r, "to")
@@ -62,7 +70,10 @@ func (a *Answers) rollback(w http.ResponseWriter, r *http.Request, who *callers.
 	}
 	return a.Change(w, r, who, message, func(history.Version) (string, error) {
 		v, err := a.Store.Get(r.Context(), to)
-		return v.Text, err
+		if err != nil {
+			return "", err
+		}
+		return intact(v)
 	})
 }
 

@@ -92,7 +92,11 @@ func (a *Answers) changeRule(w http.ResponseWriter, r *http.Request, who *caller
 		return reply.Refuse(http.StatusBadRequest, "say which rule, by its key, as in ?key=orders:*")
 	}
 	return a.Change(w, r, who, r.URL.Query().Get("message"), func(v history.Version) (string, error) {
-		return Edited(f(v.Text))
+		text, err := intact(v)
+		if err != nil {
+			return "", err
+		}
+		return Edited(f(text))
 	})
 }
 

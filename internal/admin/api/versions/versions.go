@@ -37,6 +37,9 @@ type Version struct {
 
 	// Text is the whole config file; lists leave it out.
 	Text string `json:"text,omitempty"`
+
+	// Damaged is history.Version's.
+	Damaged bool `json:"damaged,omitempty"`
 }
 
 // Change is one difference between two versions.
@@ -103,7 +106,7 @@ func (a *Answers) Routes() map[string]reply.Handler {
 // shown is v for an answer.
 func (a *Answers) shown(v history.Version) Version {
 	return Version{
-		Number: v.Number, Author: v.Author, Message: v.Message, Time: v.Time, Fingerprint: v.Fingerprint, Text: v.Text,
+		Number: v.Number, Author: v.Author, Message: v.Message, Time: v.Time, Fingerprint: v.Fingerprint, Text: v.Text, Damaged: v.Damaged,
 		InForce: v.Fingerprint == a.Limits.Current().Version(),
 	}
 }

@@ -106,6 +106,9 @@ func (c *changing) in(cmd *cobra.Command, args []string, text func(old string, a
 			if err != nil {
 				return err
 			}
+			if err := on.Intact(); err != nil {
+				return err
+			}
 			old := usable(on)
 			changed, err := text(on.Text, args)
 			if err != nil {

@@ -39,6 +39,9 @@ in a file, whose name it prints.`,
 				if err != nil {
 					return err
 				}
+				if err := on.Intact(); err != nil {
+					return err
+				}
 				file, err := draft(on)
 				if err != nil {
 					return err
