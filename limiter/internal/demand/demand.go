@@ -37,8 +37,9 @@ const (
 	alarmed = 1.0
 
 	// smallest and largest are how much comes at once in a clump, in units: less
-	// is chance, and more a short burst, which is wanted at once.
-	smallest, largest = 4, 64
+	// is chance, and more a short burst, which is wanted at once. Who takes a burst
+	// for a clump sees its end late, and keeps what others need meanwhile.
+	smallest, largest = 4, 16
 
 	// clumpMemory is how long what was learned about clumps counts, about.
 	clumpMemory = 30.0

@@ -57,3 +57,29 @@ func TestClumpsAreNoBursts(t *testing.T) {
 		t.Errorf("of a burst of 2,000/s the host wants %.1f/s", got)
 	}
 }
+
+// A host that reports in the middle of a batch of events does not take the half that it has seen for a
+// clump: it sees the end of the batch soon.
+func TestHalfABatchIsNoClump(t *testing.T) {
+	for _, batch := range []float64{40, 60, 100, 1000} {
+		var d Estimate
+		d.Tick(0, 5)
+		if wants, _ := d.Report(batch/2, 0.01, batch/2, 5, 1); wants < batch {
+			t.Fatalf("in a batch of %v the host wants %v/s", batch, wants)
+		}
+		if !d.Tick(batch/2, 0.2) {
+			t.Fatalf("after a batch of %v its demand is as it was", batch)
+		}
+		d.Report(0, 0, batch/2, 0.2, 1)
+		const look = 0.05
+		ticks := 1
+		for ; !d.Tick(0, look); ticks++ {
+			if ticks > 100 {
+				t.Fatalf("the end of a batch of %v is not seen", batch)
+			}
+		}
+		if seen := float64(ticks) * look; seen > 0.2 {
+			t.Errorf("the end of a batch of %v is seen %v s after it", batch, seen)
+		}
+	}
+}
