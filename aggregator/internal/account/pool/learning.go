@@ -14,9 +14,8 @@ import (
 // owners for so long that no host holds anything of an earlier one.
 const fresh = math.MinInt64
 
-// begin makes the pool of a key that is new here. It is full if the key is new
-// everywhere. Else it is half full, until a report shows that there was an earlier
-// owner: see learn.
+// begin makes the pool of a key that is new here. It is full if the key is new everywhere. Else it is half full, until a
+// report shows that there was an earlier owner: see learn.
 func (k *holdings) begin(now time.Duration, limit algorithm.Limit) {
 	k.since, k.at, k.swept, k.silent = now, now, now, now
 	k.limit = limit.Rate
@@ -36,17 +35,19 @@ func (k *holdings) learn(now time.Duration) {
 	}
 }
 
-// ungranted is what a host without a grant of this owner is charged with, of what it has used
-// since its last report: its even share, or what it had before it fell silent. The host's
-// use under an earlier owner is not charged here. Nor is the use of long ago of a host that
-// was cut off, because all other hosts would pay for it, as far as the limit has filled it in
-// again since.
+// ungranted is what a host without a grant of this owner is charged with, of what it has used since its last report: its
+// even share, or what it had before it fell silent. Its use under an earlier owner is not charged here. Nor is the use of long
+// ago of a host that was cut off, as far as the limit has filled it in again since: all other hosts would pay for it.
 func (k *holdings) ungranted(now time.Duration, limit algorithm.Limit, r *account.Report) float64 {
-	if now < k.learns || r.Has > 0 && now < k.since+k.interval {
+	whole, elapsed := k.whole(limit), upper(seconds(r.Elapsed), minPeriod)
+	switch beyond := r.Allowed - whole.Rate*elapsed; {
+	case r.Has > 0 && now < max(k.learns, k.since+k.interval):
 		return 0
+	case now < k.learns: // fallbacks may use what the pool lacks; callers charged the rest after the fact
+		return upper(beyond-whole.Burst/2, 0)
+	default:
+		return upper(r.Allowed*lower(recent/elapsed, 1), beyond)
 	}
-	elapsed := upper(seconds(r.Elapsed), minPeriod)
-	return upper(r.Allowed*lower(recent/elapsed, 1), r.Allowed-k.whole(limit).Rate*elapsed)
 }
 
 // listen notes what a host has while this new owner learns. The host gets no

@@ -113,3 +113,25 @@ func TestAPoolThatComesBackGainsNothing(t *testing.T) {
 		t.Errorf("with the report of a host, the pool has %v in place of %v", got, before)
 	}
 }
+
+// What a host without a grant has used while the owner learns is what its fallback had. What is beyond
+// that was charged by callers, and nobody else knows of it.
+func TestAnOwnerThatLearnsKeepsDebts(t *testing.T) {
+	limit := algorithm.Limit{Rate: 10, Burst: 20}
+	for _, tt := range []struct {
+		report account.Report
+		pool   float64
+	}{
+		{account.Report{Allowed: 16}, 10},
+		{account.Report{Allowed: 26}, 0},
+		{account.Report{Allowed: 60}, -34},
+		{account.Report{Allowed: 60, Has: .5}, 0}, // an earlier owner may have granted it
+	} {
+		k := New(0, 0, reaching(algorithm.NameElastic))
+		plain(k).terms.Limit, plain(k).terms.Burst = 10, 20
+		tt.report.Elapsed = 600 * time.Millisecond
+		if k.Report(0, limit, 1, &tt.report); !near(plain(k).pool, tt.pool) {
+			t.Errorf("%+v: the pool has %v: it should have %v", tt.report, plain(k).pool, tt.pool)
+		}
+	}
+}
