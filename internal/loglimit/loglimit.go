@@ -27,10 +27,12 @@ const (
 	atOnce     = 64 << 10
 	eachSecond = 2 << 10
 	shortText  = 256
+	// key is the name of the value that says how many lines were withheld.
+	key = "withheld"
 )
 
 // Handler is a slog.Handler that withholds lines, and cuts long ones. The next line that the
-// same logger logs says how many were withheld, as `withheld`. Use New. Safe for concurrent use.
+// same logger logs says how many were withheld, as `withheld`, one value for those that the caller withheld too. Use New. Safe for concurrent use.
 type Handler struct {
 	next slog.Handler
 	of   *causes
@@ -59,10 +61,24 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 		r = cut(r, shortText)
 	}
 	if withheld > 0 {
-		r = r.Clone()
-		r.AddAttrs(slog.Int("withheld", withheld))
+		r = tell(r, withheld)
 	}
 	return h.next.Handle(ctx, r)
+}
+
+// tell is r with how many lines were withheld, with those that r itself says, if it does.
+func tell(r slog.Record, withheld int) slog.Record {
+	told := slog.NewRecord(r.Time, r.Level, r.Message, r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		if a.Key == key && a.Value.Kind() == slog.KindInt64 {
+			withheld += int(a.Value.Int64())
+		} else {
+			told.AddAttrs(a)
+		}
+		return true
+	})
+	told.AddAttrs(slog.Int(key, withheld))
+	return told
 }
 
 // WithAttrs implements slog.Handler. The Handler that it returns has causes of its

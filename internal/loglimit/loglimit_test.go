@@ -51,6 +51,23 @@ func TestMishapsOfConnectionsAreLoggedOnceASecond(t *testing.T) {
 	})
 }
 
+// A line that itself says how many like it were withheld, as gossip's do, says it once.
+func TestALineSaysOnceHowManyWereWithheld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		log := slog.New(New(slog.NewTextHandler(&out, nil)))
+		for range 4 {
+			log.Error("two hosts", "withheld", 0)
+		}
+		time.Sleep(time.Second)
+		out.Reset()
+		log.Error("two hosts", "withheld", 2)
+		if got := out.String(); strings.Count(got, "withheld=") != 1 || !strings.Contains(got, "withheld=5") {
+			t.Error(got)
+		}
+	})
+}
+
 // A TLS handshake may name 64 KiB of protocols, which its error repeats.
 func TestLongTextsAreCut(t *testing.T) {
 	var out bytes.Buffer
