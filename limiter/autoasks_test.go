@@ -216,6 +216,22 @@ func TestOneAskAtATimeBorrows(t *testing.T) {
 	}
 }
 
+// A batch of many events in the time of one ask shares the call of the next one: the budget of its key, which
+// is for calls, has room for them.
+func TestABatchOfEventsSharesACall(t *testing.T) {
+	l := new(lender)
+	g := NewGroup(snapshot(t, autoRule(1000)), 10, WithRemote(Auto, l), WithSeed(1), WithBackground(func(f func()) { f() }))
+	k := g.For("k")
+	take(k, 0, 1)
+	granted(t, g, 1, g.Manual().Report(1), sure, 0)
+	const events = 900 // a host may ask a thousand times at once, for all keys
+	passed := 0
+	l.more, l.again = nil, func() { passed = take(k, 2, events) }
+	if take(k, 2, 1); len(l.more) != 1+events || passed != events {
+		t.Errorf("of %d events that came while the host asked, %d were asked for, and %d passed", events, len(l.more)-1, passed)
+	}
+}
+
 // Hosts borrow while answers to reports come.
 func TestBorrowingWhileGrantsCome(t *testing.T) {
 	e := new(lender)

@@ -76,13 +76,14 @@ const (
 	asksPerKey = 7
 	asksAtOnce = 8 * asksPerKey
 
-	// cheapAsks is how many cheap asks count as one: those that are made while another ask for
-	// their key is under way, which share a call to the owner, those that bring a loan of
-	// muchLent events' worth, and those of a host that wants fewer than few events/s, which is lent
-	// nothing. A batch of events takes several of the first two, in less time than the budget needs.
-	cheapAsks = 8
-	muchLent  = 20
-	few       = 15
+	// Some asks take a part of one from the budget, so that a batch of events may ask several times in less
+	// time than that needs to fill up. sharedAsks are made while another ask for their key is under way,
+	// and share a call. cheapAsks bring a loan of muchLent events' worth, or are of a host that wants
+	// fewer than few events/s, which is lent nothing. So many of either count as one.
+	sharedAsks = 64
+	cheapAsks  = 8
+	muchLent   = 20
+	few        = 15
 
 	// silent is how long a host does not ask again once the owner did not answer in
 	// time, and busy, after the host itself had no room to ask.
@@ -119,10 +120,13 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		return v, stage.Receipt{}
 	}
 	to := a.started()
-	perSecond, atOnce, cheap := int64(asksPerKey), int64(asksAtOnce), to.underway.Load() > 0
-	if wants, unit := a.Demand(q.Now); cheap || wants < few*unit {
-		perSecond, atOnce, cheap = cheapAsks*perSecond, cheapAsks*atOnce, true
+	as := int64(1) // so many count as one
+	if wants, unit := a.Demand(q.Now); to.underway.Load() > 0 {
+		as = sharedAsks
+	} else if wants < few*unit {
+		as = cheapAsks
 	}
+	perSecond, atOnce := as*asksPerKey, as*asksAtOnce
 	if ctx.Err() != nil && to.budget.Wait(q.Now, perSecond, atOnce) == 0 {
 		return a.canceled(q)
 	}
@@ -137,7 +141,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 	defer to.underway.Add(-1)
 	mark := a.RemoteMark()
 	l := a.room(q.Now, 0)
-	l.cheap = cheap || q.Longest > 0
+	l.cheap = as > 1 || q.Longest > 0
 	if l.most > 0 {
 		defer to.borrows.Store(false)
 	}

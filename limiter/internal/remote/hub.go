@@ -55,8 +55,7 @@ type HubConfig struct {
 	FallbackChanged func(now stage.Instant, part *share.Base, entered bool)
 }
 
-// maxBackground bounds the calls in the background of a Hub, and maxBatches those with
-// charges of many keys.
+// maxBackground bounds the calls in the background of a Hub, and maxBatches those with charges of many keys.
 const (
 	maxBackground = 256
 	maxBatches    = 16

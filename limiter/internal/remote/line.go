@@ -14,8 +14,7 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// services is what a Stage needs of its Hub. Its methods are safe
-// for concurrent use and do not block.
+// services is what a Stage needs of its Hub. Its methods are safe for concurrent use and do not block.
 type services interface {
 	// Background runs f, or returns false if too much is under way.
 	Background(f func()) bool
