@@ -104,6 +104,7 @@ $`).MatchString(out) {
 	refused(t, "limits prune: keep 1 version or more, and not 0", "prune", "--limits-db", db)
 	refused(t, history.ErrNoVersion.Error(), "export", "--limits-db", db, "--version", "1")
 	refused(t, "say which database", "history")
+	refused(t, first+" is a file, which has no versions: look for who changed it where you keep it", "history", first)
 	refused(t, "name a file, or a database", "show")
 	refused(t, "--version is of a database", "show", first, "--version", "1")
 }

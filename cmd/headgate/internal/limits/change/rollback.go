@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -29,10 +28,8 @@ than half, rollback asks first; --yes is for scripts.`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: c.CompleteVersions,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && !c.Named() {
-				if _, err := os.Stat(args[0]); err == nil {
-					return fmt.Errorf("limits rollback: %s is a file, which has no versions: put its earlier text back from where you keep it, and daemons follow; or name a database with --limits-db", args[0])
-				}
+			if err := c.NoFile(cmd, args, "put its earlier text back from where you keep it, and daemons follow"); err != nil {
+				return err
 			}
 			return c.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
 				on, err := limitsdb.At(ctx, db, 0)

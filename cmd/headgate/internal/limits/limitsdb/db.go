@@ -36,6 +36,18 @@ func (l *DB) Flags(flags *pflag.FlagSet) {
 	flags.StringVar(&l.Where, "limits-db", "", "`database` of limits, as for headgate serve: a directory, postgres://USER@HOST/DATABASE or etcd://HOST:PORT")
 }
 
+// NoFile returns an error that says what to do instead if args, of a command that is about versions, name a file
+// in place of a database.
+func (l *DB) NoFile(cmd *cobra.Command, args []string, instead string) error {
+	if len(args) == 0 || l.Named() {
+		return nil
+	}
+	if _, err := os.Stat(args[0]); err != nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %s is a file, which has no versions: %s; or name a database with --limits-db", command.PathOf(cmd), args[0], instead)
+}
+
 // Use calls f with the database. Errors begin with the name of cmd.
 func (l *DB) Use(cmd *cobra.Command, f func(ctx context.Context, db daemon.LimitsDB) error) (err error) {
 	defer func() {

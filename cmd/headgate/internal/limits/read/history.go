@@ -42,6 +42,9 @@ versions that changed the rule whose key is exactly KEY, or an override of KEY, 
 			if err := o.Check(); err != nil {
 				return err
 			}
+			if err := l.NoFile(cmd, args, "look for who changed it where you keep it"); err != nil {
+				return err
+			}
 			return l.Use(cmd, func(ctx context.Context, db daemon.LimitsDB) error {
 				if n < 1 || before < 0 {
 					return fmt.Errorf("-n %d --before %d: list 1 version or more, before a version", n, before)
