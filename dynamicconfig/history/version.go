@@ -30,7 +30,7 @@ type Version struct {
 	Message string
 
 	// Time is when the change was made, by the clock of its author's machine, in UTC and
-	// whole microseconds.
+	// whole microseconds. Zero: the store has none that can be.
 	Time time.Time
 
 	// Fingerprint is dynamicconfig.Snapshot's Version of Text, by the release of headgate

@@ -245,7 +245,9 @@ func scan(row interface{ Scan(...any) error }, withText bool) (v history.Version
 	if err := row.Scan(columns...); err != nil {
 		return history.Version{}, fmt.Errorf("read the limits: %w", err)
 	}
-	v.Time = time.UnixMicro(micros).UTC()
+	if v.Time = time.UnixMicro(micros).UTC(); v.Time.Year() < 1 || v.Time.Year() > 9999 {
+		v.Time = time.Time{} // of a damaged database. JSON has no such year, and a list of versions is wanted
+	}
 	fingerprint, sum := unseal(sealed)
 	v.Fingerprint, v.Damaged = fingerprint, withText && sum != "" && sum != checksum(v.Text)
 	return v, nil

@@ -5,6 +5,7 @@ package sqlite
 import (
 	"bytes"
 	databasesql "database/sql"
+	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -277,5 +278,29 @@ func TestAVersionOfAnEarlierRelease(t *testing.T) {
 	}
 	if _, err := s.Append(t.Context(), history.Change{Base: 1, Seen: "f", Text: storedText, Author: "a"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// Versions whose time the disk has changed are listed with the others. No calendar, and so no JSON, has such a time.
+func TestATimeThatCannotBeIsLeftOut(t *testing.T) {
+	for _, micros := range []int64{1<<62 + 7, -1 << 62} {
+		dir := t.TempDir()
+		db, err := databasesql.Open("sqlite", stored(t, dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		if _, err := db.ExecContext(t.Context(), "UPDATE headgate_limits SET time = ?", micros); err != nil {
+			t.Fatal(err)
+		}
+		s := open(dir)
+		defer s.Close()
+		all, err := s.List(t.Context(), 0, 9)
+		if err != nil || len(all) != 1 || !all[0].Time.IsZero() {
+			t.Fatalf("%d: %+v, %v", micros, all, err)
+		}
+		if _, err := json.Marshal(all[0].Time); err != nil {
+			t.Error(err)
+		}
 	}
 }
