@@ -136,17 +136,17 @@ func migration(rule *dynamicconfig.Rule, compared []Compared, maySee func(key st
 		return cmp.Or(cmp.Compare(b.OnlyOld+b.OnlyNew, a.OnlyOld+a.OnlyNew), strings.Compare(a.Key, b.Key), strings.Compare(a.Host, b.Host))
 	})
 	m.Keys = append([]Compared{}, m.Keys[:min(len(m.Keys), mostDiffering)]...)
-	var moved int64
+	var moved, lost int64
 	for _, n := range more {
-		moved += max(n, -n)
+		moved, lost = moved+max(n, -n), lost+max(-n, 0)
 	}
-	m.judge(rule, moved)
+	m.judge(rule, moved, lost)
 	return m
 }
 
 // judge sets the verdict. moved is by how much more or less the new algorithm admits of each
-// key, summed over keys. Those that are not in use any more are one.
-func (m *Migration) judge(rule *dynamicconfig.Rule, moved int64) {
+// key, and lost by how much less alone, both summed over keys. Those that are not in use any more are one.
+func (m *Migration) judge(rule *dynamicconfig.Rule, moved, lost int64) {
 	mode, unit := rule.Migration.Mode, "tokens"
 	if rule.InFlight {
 		unit = "slots"
@@ -172,8 +172,12 @@ func (m *Migration) judge(rule *dynamicconfig.Rule, moved int64) {
 		m.Verdict, m.Because = Wait, how+": but both admit about as much of each key. Look at the keys that differ; if they are over their limits, go on in spite of this"
 	case differ > fewDiffer && float64(m.OnlyOld) <= fewDiffer*float64(total) && holds(m.To):
 		m.Verdict, m.Because = Advance, how+": it takes next to nothing away, and its hosts together keep to the same limit"
+	case differ > manyDiffer && float64(lost) <= fewDiffer*float64(total) && holds(m.To):
+		m.Verdict, m.Because = Wait, how+fmt.Sprintf(": other events, but no less of any key, and %s keeps to the same limit. Look at the keys that differ; if they are over their limits, go on in spite of this", m.To)
+	case differ > manyDiffer && holds(m.To):
+		m.Verdict, m.Because = GoBack, how+fmt.Sprintf(": of some keys, %s admits less than %s does", m.To, m.From)
 	case differ > manyDiffer:
-		m.Verdict, m.Because = GoBack, how
+		m.Verdict, m.Because = GoBack, how+fmt.Sprintf(": under %s, hosts may together admit more than the limit, or less than %s does", m.To, m.From)
 	case differ > fewDiffer:
 		m.Verdict, m.Because = Wait, how+": look at the keys that differ"
 	default:

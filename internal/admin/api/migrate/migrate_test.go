@@ -13,7 +13,7 @@ import (
 func TestAModeThatComparesNothingIsJudgedByItself(t *testing.T) {
 	for mode, want := range map[dynamicconfig.Mode]string{dynamicconfig.ModeDisabled: Wait, dynamicconfig.ModeOld: Advance, dynamicconfig.ModeNew: Advance} {
 		m := Migration{From: "even", To: "elastic"}
-		if m.judge(&dynamicconfig.Rule{Migration: &dynamicconfig.Migration{Mode: mode}}, 0); m.Verdict != want || m.Because == "" {
+		if m.judge(&dynamicconfig.Rule{Migration: &dynamicconfig.Migration{Mode: mode}}, 0, 0); m.Verdict != want || m.Because == "" {
 			t.Errorf("%v: %+v", mode, m)
 		}
 	}
@@ -31,7 +31,7 @@ func TestAMigrationShowsOnlyKeysThatMayBeSeen(t *testing.T) {
 
 func TestAMigrationOfSlotsIsComparedInSlots(t *testing.T) {
 	m := Migration{Both: 10}
-	if m.judge(&dynamicconfig.Rule{InFlight: true, Migration: &dynamicconfig.Migration{Mode: dynamicconfig.ModeOldShadowNew}}, 0); !strings.HasPrefix(m.Because, "only 10 slots were") {
+	if m.judge(&dynamicconfig.Rule{InFlight: true, Migration: &dynamicconfig.Migration{Mode: dynamicconfig.ModeOldShadowNew}}, 0, 0); !strings.HasPrefix(m.Because, "only 10 slots were") {
 		t.Error(m.Because)
 	}
 }
@@ -48,7 +48,9 @@ func TestAVerdictSaysWhatAMigrationWouldChange(t *testing.T) {
 		"as much of each key, other events": {"auto", 5000, 900, 900, 5000, 0, Wait},
 		"even refuses on busy hosts what is left":    {"auto", 5000, 0, 3000, 0, 3000, Advance},
 		"the same, a little":                         {"auto", 5000, 0, 150, 0, 150, Advance},
-		"it takes away more than it should":          {"auto", 5000, 300, 3000, 0, 2700, GoBack},
+		"other events, and more of the key":          {"auto", 5000, 300, 3000, 0, 2700, Wait},
+		"it is over its limit, and gets more":        {"auto", 360, 278, 407, 2155, 129, Wait},
+		"it is over its limit, and gets less":        {"auto", 360, 407, 278, 2155, 129, GoBack},
 		"it refuses":                                 {"auto", 5000, 3000, 0, 0, 3000, GoBack},
 		"nothing holds the limit":                    {"none", 5000, 0, 3000, 0, 3000, GoBack},
 		"an algorithm of which nothing is known":     {"ours", 5000, 0, 3000, 0, 3000, GoBack},
@@ -57,7 +59,8 @@ func TestAVerdictSaysWhatAMigrationWouldChange(t *testing.T) {
 	} {
 		rule := &dynamicconfig.Rule{Migration: &dynamicconfig.Migration{Mode: dynamicconfig.ModeOldShadowNew}}
 		m := Migration{From: "even", To: c.to, Both: c.both, OnlyOld: c.onlyOld, OnlyNew: c.onlyNew, Neither: c.none}
-		if m.judge(rule, c.moved); m.Verdict != c.want {
+		m.judge(rule, c.moved, max(c.onlyOld-c.onlyNew, 0))
+		if m.Verdict != c.want || m.Verdict == GoBack && strings.HasSuffix(m.Because, "rejects") {
 			t.Errorf("%s: %s, because %s; want %s", name, m.Verdict, m.Because, c.want)
 		}
 	}
