@@ -4,13 +4,46 @@ package edit
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	rules "github.com/headgate/headgate/dynamicconfig/rule"
 )
+
+// LongestOverride is the longest time for which operators override a limit. What is to hold
+// longer belongs into a rule.
+const LongestOverride = 30 * 24 * time.Hour
+
+// NewOverride is the override of key, or of all rules if key is empty, with which limit is in force, as a
+// config file writes it, from now to until.
+func NewOverride(key, limit string, now, until time.Time) (o dynamicconfig.Override, err error) {
+	if o, err = rules.ParseOverride(limit); err != nil {
+		return o, err
+	}
+	o.Key, o.All, o.Until = key, key == "", until.UTC()
+	if lasts := until.Sub(now); lasts <= 0 || lasts > LongestOverride {
+		return o, errors.New("an override ends in the future, within 30 days: change the rule for what holds longer")
+	}
+	return o, nil
+}
+
+// Idle returns an error if the override of key in text, or its bypass, changes nothing at now.
+func Idle(text, key string, bypass bool, now time.Time) error {
+	s, err := dynamicconfig.Parse("limits", []byte(text))
+	if err != nil {
+		return err
+	}
+	for _, state := range s.OverrideStates(now) {
+		if state.Key == key && state.Bypass == bypass && state.Idle != "" {
+			return fmt.Errorf("this would change nothing: %s", state.Idle)
+		}
+	}
+	return nil
+}
 
 // Override returns text with o in its section of overrides, in place of those for the
 // same key or for all rules. A bypass takes the place of another bypass only, so that an

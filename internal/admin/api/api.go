@@ -92,7 +92,7 @@ func New(o Options) *API {
 		(&keys.Answers{Source: o.Keys, Limits: o.Limits, Events: o.Events, Log: o.Log}).Routes(),
 		(&busiest.Answers{Limits: o.Limits, Source: o.Busiest}).Routes(),
 		{
-			"GET /v1/me":            me,
+			"GET /v1/me":            me(o.Limits),
 			"GET /v1/limits/status": value(o.Status),
 			"GET /v1/cluster":       value(o.Cluster),
 		},
@@ -205,12 +205,18 @@ func (a *API) stream(feed *events.Feed) reply.Handler {
 }
 
 // me answers who asks, and what that operator may do.
-func me(w http.ResponseWriter, _ *http.Request, who *callers.Caller) error {
-	return reply.JSON(w, http.StatusOK, Me{Name: who.Name(), Changes: who.MayChangeAny()})
+func me(limits *dynamicconfig.Live) reply.Handler {
+	return func(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
+		may := who.MayChangeAny()
+		if key := r.URL.Query().Get("key"); key != "" {
+			may = keys.MayChange(limits.Current(), key, who) == nil
+		}
+		return reply.JSON(w, http.StatusOK, Me{Name: who.Name(), Changes: may})
+	}
 }
 
 // Me is who asks.
 type Me struct {
 	Name    string `json:"name"`    // empty: anyone
-	Changes bool   `json:"changes"` // some rules
+	Changes bool   `json:"changes"` // some rules, or the limit of the key that was asked for
 }

@@ -13,7 +13,9 @@
 //	GET  /v1/limits/history/{version}  one version
 //	GET  /v1/limits/rules              the rules in force
 //	PUT  /v1/limits/rule               set fields of one rule, or add it; DELETE takes it away
-//	GET  /v1/me                        who asks
+//	GET  /v1/limits/overrides          what holds for a time, and until when
+//	PUT  /v1/limits/override           override or bypass a limit for a time; DELETE ends it now
+//	GET  /v1/me                        who asks, and what they may change
 //	GET  /v1/keys                      the keys in use at this daemon
 //	GET  /v1/migrations                rules that change their algorithm, and how the two differ
 //	POST /v1/migrations/step           take such a rule to another mode

@@ -24,6 +24,7 @@ func TestEachRouteAsksWhoCalls(t *testing.T) {
 	changes := map[string]string{ // with what each needs of a query, or else it changes no limits
 		"PUT /v1/limits": "?message=x", "PUT /v1/limits/rule": "?key=orders:*&message=x", "DELETE /v1/limits/rule": "?key=orders:*&message=x",
 		"POST /v1/limits/rollback": "?to=1&message=x", "POST /v1/migrations/step": "?rule=orders:*&mode=new&message=x", "POST /v1/keys/reset": "?key=orders:a",
+		"PUT /v1/limits/override": "?key=orders:*&limit=2x&for=1h&message=x", "DELETE /v1/limits/override": "?key=orders:*&message=x",
 	}
 	routes := 0
 	for path, methods := range described.Paths {

@@ -18,6 +18,15 @@ import (
 // literally makes a pattern of a key, that only this key matches.
 var literally = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
+// MayChange returns why who may not change what key is limited by: its override, and its bucket, which
+// under a shared rule is that of all keys of the rule.
+func MayChange(limits *dynamicconfig.Snapshot, key string, who *callers.Caller) error {
+	if rule, ok := limits.Match(key); ok && rule.Shared {
+		return who.MayChange(rule.Key)
+	}
+	return who.MayChange(literally.Replace(key))
+}
+
 // reset has all members make the bucket of a key full again. Who may change the limit of
 // all keys that share the bucket may do so. What has no bucket is refused, so that an operator
 // who names a pattern, or misspells a key, does not take the incident for mended.
@@ -33,14 +42,10 @@ func (a *Answers) reset(w http.ResponseWriter, r *http.Request, who *callers.Cal
 			a.Log.Log(r.Context(), reply.Level(who, err), "a reset was refused", "operator", operator, "from", r.RemoteAddr, "key", shown, "error", err)
 		}
 	}()
-	pattern := literally.Replace(key)
-	rule, ok := limits.Match(key)
-	if ok && rule.Shared {
-		pattern = rule.Key
-	}
-	if err := who.MayChange(pattern); err != nil {
+	if err := MayChange(limits, key, who); err != nil {
 		return err
 	}
+	rule, ok := limits.Match(key)
 	switch {
 	case !ok:
 		return reply.Refuse(http.StatusNotFound, "no rule matches the key %s, so it has no bucket, and nothing was reset: is it spelled right?", shown)

@@ -12,7 +12,6 @@ import (
 	"slices"
 
 	"github.com/headgate/headgate/dynamicconfig/edit"
-	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/internal/daemon/callers"
 )
@@ -91,18 +90,15 @@ func (a *Answers) changeRule(w http.ResponseWriter, r *http.Request, who *caller
 	if key == "" {
 		return reply.Refuse(http.StatusBadRequest, "say which rule, by its key, as in ?key=orders:*")
 	}
-	return a.Change(w, r, who, r.URL.Query().Get("message"), func(v history.Version) (string, error) {
-		text, err := intact(v)
-		if err != nil {
-			return "", err
-		}
-		return Edited(f(text))
-	})
+	return a.changeText(w, r, who, r.URL.Query().Get("message"), f)
 }
 
 // Edited is what an edit has made; its error says what is wrong with what was wanted.
 func Edited(text string, err error) (string, error) {
+	_, refused := errors.AsType[*reply.Problem](err)
 	switch {
+	case refused:
+		return "", err
 	case errors.Is(err, edit.ErrNoRule):
 		return "", reply.Refuse(http.StatusNotFound, "%v", err)
 	case err != nil:

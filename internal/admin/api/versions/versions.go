@@ -98,6 +98,9 @@ func (a *Answers) Routes() map[string]reply.Handler {
 		"GET /v1/limits/history":           a.history,
 		"GET /v1/limits/history/{version}": a.version,
 		"GET /v1/limits/rules":             a.rules,
+		"GET /v1/limits/overrides":         a.overrides,
+		"PUT /v1/limits/override":          a.putOverride,
+		"DELETE /v1/limits/override":       a.deleteOverride,
 		"PUT /v1/limits/rule":              a.putRule,
 		"DELETE /v1/limits/rule":           a.deleteRule,
 	}

@@ -17,10 +17,6 @@ import (
 	"github.com/headgate/headgate/internal/admin/api"
 )
 
-// longestOverride is the longest time for which a command overrides a limit. What is to hold
-// longer belongs into a rule.
-const longestOverride = 30 * 24 * time.Hour
-
 // overriding is what the commands override and bypass have in common.
 type overriding struct {
 	changing
@@ -125,7 +121,7 @@ func (o *overriding) run(cmd *cobra.Command, args []string, amount func(rest []s
 		if err != nil {
 			return "", err
 		}
-		return text, inForce(text, key, o.bypass, now)
+		return text, edit.Idle(text, key, o.bypass, now)
 	})
 }
 
@@ -150,16 +146,17 @@ func (o *overriding) madeBy(ctx context.Context) (string, error) {
 
 // made returns the override of key, or of all rules if key is empty.
 func (o *overriding) made(ctx context.Context, key, amount string, now time.Time) (made dynamicconfig.Override, err error) {
-	if made, err = rule.ParseOverride(amount); err != nil {
+	if _, err := rule.ParseOverride(amount); err != nil {
 		return made, err
 	}
-	made.Key, made.All, made.Reason = key, key == "", o.message
-	if made.Reason == "" {
+	if o.message == "" {
 		return made, errors.New("say why, with --message")
 	}
-	if made.Author, err = o.madeBy(ctx); err != nil {
+	author, err := o.madeBy(ctx)
+	if err != nil {
 		return made, err
 	}
+	var until time.Time
 	switch {
 	case (o.lasts == "") == (o.until == ""):
 		return made, errors.New("say when it ends, with --for 2h or --until 06:00")
@@ -168,16 +165,15 @@ func (o *overriding) made(ctx context.Context, key, amount string, now time.Time
 		if err != nil {
 			return made, fmt.Errorf("--for: %w", err)
 		}
-		made.Until = now.Add(lasts).UTC().Truncate(time.Second)
+		until = now.Add(lasts).Truncate(time.Second)
 	default:
-		if made.Until, err = timeToCome(o.until, now); err != nil {
+		if until, err = timeToCome(o.until, now); err != nil {
 			return made, err
 		}
 	}
-	if lasts := made.Until.Sub(now); lasts <= 0 || lasts > longestOverride {
-		return made, errors.New("an override ends in the future, within 30 days: change the rule for what holds longer")
-	}
-	return made, nil
+	made, err = edit.NewOverride(key, amount, now, until)
+	made.Author, made.Reason = author, o.message
+	return made, err
 }
 
 // timeToCome reads a date and time, or a time of day, which is the next such time after now, where the user is.
@@ -196,18 +192,4 @@ func timeToCome(text string, now time.Time) (time.Time, error) {
 		return today.UTC(), nil
 	}
 	return at(1).UTC(), nil
-}
-
-// inForce returns an error if the override of key in text, or its bypass, changes nothing.
-func inForce(text, key string, bypass bool, now time.Time) error {
-	s, err := dynamicconfig.Parse("limits", []byte(text))
-	if err != nil {
-		return err
-	}
-	for _, state := range s.OverrideStates(now) {
-		if state.Key == key && state.Bypass == bypass && state.Idle != "" {
-			return fmt.Errorf("this would change nothing: %s", state.Idle)
-		}
-	}
-	return nil
 }
