@@ -66,6 +66,7 @@ func (u *UI) limits(w http.ResponseWriter, r *http.Request) error {
 		Large            bool
 		Rules            ruleList
 		History          []versions.Version
+		Holds            overrideList
 	}
 	if err := u.ask(r, http.MethodGet, "/v1/limits", "", &p.Version); err != nil {
 		return err
@@ -78,6 +79,9 @@ func (u *UI) limits(w http.ResponseWriter, r *http.Request) error {
 		if err := p.Rules.ask(u, r); err != nil {
 			return err
 		}
+	}
+	if err := u.ask(r, http.MethodGet, "/v1/limits/overrides", "", &p.Holds); err != nil {
+		return err
 	}
 	p.Stored = p.Version.Name == ""
 	p.Editable = p.Stored && who.Changes
@@ -176,15 +180,15 @@ func (u *UI) put(r *http.Request, dry bool) (out versions.Outcome, err error) {
 		query.Set("dry_run", "")
 	}
 	err = u.ask(r, http.MethodPut, "/v1/limits?"+query.Encode(), text(r), &out, "If-Match", strconv.Quote(r.PostFormValue("base")))
-	return out, late(r, err)
+	return out, late(r, err, "Your text is still here: copy it, open the limits anew, and make your change again on top of theirs.")
 }
 
 // late adds to err, if it says that another operator was faster than who sent r, what to do about it.
-func late(r *http.Request, err error) error {
+func late(r *http.Request, err error, then string) error {
 	base, _, _ := strings.Cut(r.PostFormValue("base"), "-")
 	p, ok := errors.AsType[*reply.Problem](err)
 	if ok && p.Status == http.StatusPreconditionFailed && base != strconv.FormatInt(p.Newest, 10) { // else the database was replaced
-		p.Detail = fmt.Sprintf("Another operator stored version %d while you were at it, and nothing was changed. Your text is still here: copy it, open the limits anew, and make your change again on top of theirs.", p.Newest)
+		p.Detail = fmt.Sprintf("Another operator stored version %d while you were at it, and nothing was changed. %s", p.Newest, then)
 	}
 	return err
 }
@@ -199,7 +203,7 @@ func (u *UI) rollback(w http.ResponseWriter, r *http.Request) error {
 	}
 	var out versions.Outcome
 	if err := u.ask(r, http.MethodPost, "/v1/limits/rollback?"+query.Encode(), "", &out, "If-Match", strconv.Quote(base)); err != nil {
-		return late(r, err)
+		return late(r, err, "Open the limits anew to see what it was, and go back from there.")
 	}
 	switch {
 	case !sure:

@@ -40,7 +40,7 @@ func (u *UI) step(w http.ResponseWriter, r *http.Request) error {
 	query := url.Values{"rule": {r.PostFormValue("rule")}, "mode": {r.PostFormValue("mode")}}
 	var out versions.Outcome
 	if err := u.ask(r, http.MethodPost, "/v1/migrations/step?"+query.Encode(), "", &out, "If-Match", strconv.Quote(r.PostFormValue("base"))); err != nil {
-		return late(r, err)
+		return late(r, err, "Choose the step again: this page has their version now.")
 	}
 	return u.part(w, http.StatusOK, "applied", out)
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/headgate/headgate/internal/admin/api"
 	"github.com/headgate/headgate/internal/admin/api/events"
 	"github.com/headgate/headgate/limiter/explain"
 )
@@ -37,12 +38,11 @@ type keyList struct {
 	Like, Sort string `json:"-"`
 }
 
-// listKeys asks for n keys.
-func (u *UI) listKeys(r *http.Request, like, sort, after, n string) (list keyList, err error) {
+// ask asks for n keys.
+func (l *keyList) ask(u *UI, r *http.Request, like, sort, after, n string) error {
 	query := url.Values{"like": {like}, "sort": {sort}, "after": {after}, "n": {n}}
-	err = u.ask(r, http.MethodGet, "/v1/keys?"+query.Encode(), "", &list)
-	list.Like, list.Sort = like, sort
-	return list, err
+	l.Like, l.Sort = like, sort
+	return u.ask(r, http.MethodGet, "/v1/keys?"+query.Encode(), "", l)
 }
 
 // past asks for the n newest events, the newest first.
@@ -82,16 +82,16 @@ func (u *UI) overview(w http.ResponseWriter, r *http.Request) error {
 	if err := u.ask(r, http.MethodGet, "/v1/limits/status", "", &p.Config); err != nil {
 		return err
 	}
-	rejected, err := u.listKeys(r, "", "rejected", "", "10")
-	if err != nil {
+	var rejected, allowed keyList
+	if err := rejected.ask(u, r, "", "rejected", "", "10"); err != nil {
 		return err
 	}
-	allowed, err := u.listKeys(r, "", "allowed", "", "10")
-	if err != nil {
+	if err := allowed.ask(u, r, "", "allowed", "", "10"); err != nil {
 		return err
 	}
 	p.Rejected, p.Allowed, p.Total = rejected.Keys, allowed.Keys, rejected.Total
 	p.Rejected = slices.DeleteFunc(p.Rejected, func(k explain.Key) bool { return k.Rejected == 0 })
+	var err error
 	if p.Events, err = u.past(r, 8); err != nil {
 		return err
 	}
@@ -101,8 +101,8 @@ func (u *UI) overview(w http.ResponseWriter, r *http.Request) error {
 // keys shows the keys in use.
 func (u *UI) keys(w http.ResponseWriter, r *http.Request) error {
 	q := r.URL.Query()
-	list, err := u.listKeys(r, q.Get("like"), cmp.Or(q.Get("sort"), "name"), q.Get("after"), "100")
-	if err != nil {
+	var list keyList
+	if err := list.ask(u, r, q.Get("like"), cmp.Or(q.Get("sort"), "name"), q.Get("after"), "100"); err != nil {
 		return err
 	}
 	return u.show(w, r, "Keys", "keys", "keys-part", list)
@@ -110,32 +110,51 @@ func (u *UI) keys(w http.ResponseWriter, r *http.Request) error {
 
 // key shows one key.
 func (u *UI) key(w http.ResponseWriter, r *http.Request) error {
-	return u.explained(w, r, r.URL.Query().Get("key"))
-}
-
-func (u *UI) explained(w http.ResponseWriter, r *http.Request, key string) error {
 	var p struct {
 		Key         string
 		Explanation explain.Explanation
+		Editable    bool // the bucket of Key
+		Overrides   bool // may be made for Key
 	}
-	p.Key = key
-	if err := u.ask(r, http.MethodGet, "/v1/explain?"+url.Values{"key": {key}}.Encode(), "", &p.Explanation); err != nil {
+	p.Key = r.URL.Query().Get("key")
+	query := url.Values{"key": {p.Key}}.Encode()
+	if err := u.ask(r, http.MethodGet, "/v1/explain?"+query, "", &p.Explanation); err != nil {
 		return err
 	}
-	return u.show(w, r, key, "key", "key-part", p)
+	if r.Header.Get("HX-Request") == "" {
+		var who api.Me
+		if err := u.ask(r, http.MethodGet, "/v1/me?"+query, "", &who); err != nil {
+			return err
+		}
+		p.Editable = who.Changes
+		var newest any
+		p.Overrides = p.Editable && u.ask(r, http.MethodGet, "/v1/limits/history?n=1", "", &newest) == nil // else they are in a file
+	}
+	return u.show(w, r, p.Key, "key", "key-part", p)
 }
 
 // trace has the members begin, or end, to remember decisions.
 func (u *UI) trace(w http.ResponseWriter, r *http.Request) error {
-	key, method := r.PostFormValue("key"), http.MethodDelete
+	method := http.MethodDelete
 	if r.PostFormValue("on") == "true" {
 		method = http.MethodPut
 	}
 	var done any
-	if err := u.ask(r, method, "/v1/trace?"+url.Values{"key": {key}}.Encode(), "", &done); err != nil {
+	if err := u.ask(r, method, "/v1/trace?"+url.Values{"key": {r.URL.Query().Get("key")}}.Encode(), "", &done); err != nil {
 		return err
 	}
-	return u.explained(w, r, key)
+	return u.key(w, r)
+}
+
+// reset has the members make the bucket of a key full again.
+func (u *UI) reset(w http.ResponseWriter, r *http.Request) error {
+	var done struct {
+		Failed map[string]string `json:"failed"`
+	}
+	if err := u.ask(r, http.MethodPost, "/v1/keys/reset?"+url.Values{"key": {r.URL.Query().Get("key")}}.Encode(), "", &done); err != nil {
+		return err
+	}
+	return u.part(w, http.StatusOK, "reset", done.Failed)
 }
 
 // hosts shows the members.

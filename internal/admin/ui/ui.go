@@ -55,6 +55,7 @@ func New(a http.Handler, host string) *UI {
 		"GET /keys":             u.keys,
 		"GET /key":              u.key,
 		"POST /key/trace":       u.trace,
+		"POST /key/reset":       u.reset,
 		"GET /hosts":            u.hosts,
 		"GET /migrations":       u.migrations,
 		"POST /migrations/step": u.step,
@@ -65,6 +66,7 @@ func New(a http.Handler, host string) *UI {
 		"POST /limits/review":   u.review,
 		"POST /limits/apply":    u.apply,
 		"POST /limits/rollback": u.rollback,
+		"POST /limits/override": u.override,
 	} {
 		u.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if err := u.answer(w, r, f); err != nil {

@@ -59,7 +59,7 @@ const (
 // before the token is known, and a login is small.
 func TestNothingIsReadOfAStrangersForm(t *testing.T) {
 	u := New(new(fakeAPI), "here")
-	posts := []string{"/key/trace", "/migrations/step", "/limits/check", "/limits/review", "/limits/apply", "/limits/rollback", "/logout", "/login", "/nothing"}
+	posts := []string{"/key/trace", "/key/reset", "/limits/override", "/migrations/step", "/limits/check", "/limits/review", "/limits/apply", "/limits/rollback", "/logout", "/login", "/nothing"}
 	for _, method := range []string{http.MethodPost, http.MethodGet, http.MethodPut} {
 		for _, path := range append(posts, "/", "/keys", "/limits") {
 			for _, kind := range []string{urlencoded, multipart} {
