@@ -77,9 +77,9 @@ const (
 	asksAtOnce = 8 * asksPerKey
 
 	// Some asks take a part of one from the budget, so that a batch of events may ask several times in less
-	// time than that needs to fill up. sharedAsks are made while another ask for their key is under way,
-	// and share a call. cheapAsks bring a loan of muchLent events' worth, or are of a host that wants
-	// fewer than few events/s, which is lent nothing. So many of either count as one.
+	// time than that needs to fill up. sharedAsks join a call for which another ask for their key waits.
+	// cheapAsks are the first of such a call, bring a loan of muchLent events' worth, or are of a host that
+	// wants fewer than few events/s, which is lent nothing. So many of either count as one.
 	sharedAsks = 64
 	cheapAsks  = 8
 	muchLent   = 20
@@ -120,10 +120,10 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		return v, stage.Receipt{}
 	}
 	to := a.started()
-	as := int64(1) // so many count as one
-	if wants, unit := a.Demand(q.Now); to.underway.Load() > 0 {
+	as, underway := int64(1), to.underway.Load() // so many count as one
+	if wants, unit := a.Demand(q.Now); underway > 1 {
 		as = sharedAsks
-	} else if wants < few*unit {
+	} else if underway > 0 || wants < few*unit {
 		as = cheapAsks
 	}
 	perSecond, atOnce := as*asksPerKey, as*asksAtOnce
