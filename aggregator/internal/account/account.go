@@ -103,6 +103,9 @@ type Leaser interface {
 	// Elsewhere says that another owner may lease the key out until a time. For as long as by the
 	// rule after it, hosts get back what they have.
 	Elsewhere(until time.Duration)
+
+	// Swept says that the owner was running at now. It says so in each interval.
+	Swept(now time.Duration)
 }
 
 // Pooled is an Account that keeps one pool of tokens for its key.

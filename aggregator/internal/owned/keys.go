@@ -165,14 +165,20 @@ func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.E
 	if !ks.Adopt(now, sh, k, s, e.Algorithm, e.Hash) && b.Find(e.Hash, k.text) != k {
 		return nil // it is in another map, of which the next GC takes care
 	}
-	if l, leases := k.Account.(account.Leaser); leases && !ks.Parent.Owns(k.text) {
+	l, leases := k.Account.(account.Leaser)
+	owns := ks.Parent.Owns(k.text)
+	if leases && !owns {
 		l.Elsewhere(now + s.Accounts.Interval) // when the next sweep is due
 	}
 	over := ended(s, k, e.Algorithm)
 	if k.Account.Expire(now, ks.Hosts.Gone); over {
 		k.Account.Expire(now+forever, ks.Hosts.Gone) // with what hosts hold, because no host reports it again
 	}
-	if k.Account.Hosts() == 0 && (over || !k.Keeps(now, s.Accounts.Average.GCAfter)) {
+	if leases {
+		l.Swept(now)
+	}
+	learns := leases && owns && l.Learns(now, false) // a new account would not, if this owner stood still
+	if k.Account.Hosts() == 0 && (over || !learns && !k.Keeps(now, s.Accounts.Average.GCAfter)) {
 		b.Remove(e.Hash, k)
 		k.Count(-1)
 		ks.count.Add(-1)

@@ -21,11 +21,16 @@ import (
 type Account struct {
 	Leases
 
-	rule   *dynamicconfig.Rule
-	of     float64       // the limit that parts are of: the latest that is not 0
-	learns time.Duration // until when hosts get back what they have
-	band   [1]Band       // of a host that reports usage; made once
+	rule     *dynamicconfig.Rule
+	interval time.Duration
+	of       float64       // the limit that parts are of: the latest that is not 0
+	learns   time.Duration // until when hosts get back what they have
+	swept    time.Duration // when the owner last said that it was running; 0: never
+	band     [1]Band       // of a host that reports usage; made once
 }
+
+// stoodStill is after how many intervals without a sweep the owner stood still.
+const stoodStill = 2
 
 var _ account.Leaser = (*Account)(nil)
 
@@ -49,7 +54,7 @@ func (a *Account) Configure(_ time.Duration, c *account.Config) {
 		}
 		a.of = limit
 	}
-	a.rule = c.Rule
+	a.rule, a.interval = c.Rule, c.Interval
 	a.follow(c.Settings, c.Algorithm.Weigher, c.Bands)
 }
 
@@ -141,6 +146,19 @@ func (a *Account) Learns(now time.Duration, waits bool) bool { return now < a.le
 
 // Learned implements account.Leaser: no lease of an earlier owner outlives at.
 func (a *Account) Learned(at time.Duration) { a.learns = min(a.learns, at) }
+
+// Expire implements account.Account. If the owner has stood still for so long that leases which it knows have ended,
+// another one may have leased the key out meanwhile, and hosts say what they have.
+func (a *Account) Expire(now time.Duration, gone func(host uint32)) {
+	if a.swept > 0 && a.Hosts() > 0 && now-a.swept > max(a.rule.Lease/2, stoodStill*a.interval) {
+		a.Elsewhere(now)
+		a.swept = now
+	}
+	a.Leases.Expire(now, gone)
+}
+
+// Swept implements account.Leaser.
+func (a *Account) Swept(now time.Duration) { a.swept = now }
 
 // Elsewhere implements account.Leaser.
 func (a *Account) Elsewhere(until time.Duration) {
