@@ -199,6 +199,9 @@ func TestAHostIsLentWhatItUsesSoon(t *testing.T) {
 		if g.Tokens > 0 != host.reported || lent > 0 != host.asking {
 			t.Errorf("%+v: %v lent with the grant, %v with an ask", host, g.Tokens, lent)
 		}
+		if lent > 0.5*host.byNow {
+			t.Errorf("%+v: %v lent with an ask, for more than half a second", host, lent)
+		}
 	}
 }
 
