@@ -225,19 +225,25 @@ func TestABatchOfEventsSharesACall(t *testing.T) {
 		least, most int
 	}{{1, 400, 448}, {2, events, events}} {
 		l := new(lender)
-		g := NewGroup(snapshot(t, autoRule(1000)), 10, WithRemote(Auto, l), WithSeed(1), WithBackground(func(f func()) { f() }))
-		k := g.For("k")
+		rule := autoRule(1000)
+		rule.Burst = 1000
+		g := NewGroup(snapshot(t, rule), 10, WithRemote(Auto, l), WithSeed(1), WithBackground(func(f func()) { f() }))
+		k, now := g.For("k"), stage.Instant(1)
 		take(k, 0, 1)
-		granted(t, g, 1, g.Manual().Report(1), sure, 0)
+		granted(t, g, now, g.Manual().Report(now), sure, 100)
+		for range 100 { // it wants 100/s, so that its asks are not cheap by themselves
+			now += second / 100
+			take(k, now, 1)
+		}
 		passed, waiting := 0, 0
 		var ask func()
 		ask = func() {
 			if waiting++; waiting > c.underway {
-				passed = take(k, 2, events)
+				passed = take(k, now, events)
 				return
 			}
 			l.again = ask
-			take(k, 2, 1)
+			take(k, now, 1)
 		}
 		l.more = nil
 		if ask(); passed < c.least || passed > c.most || len(l.more) != c.underway+passed {
