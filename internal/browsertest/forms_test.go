@@ -53,7 +53,7 @@ func TestFormsForThePager(t *testing.T) {
 	ada.says("None. An override changes a limit for a time")
 	ada.clean("no overrides")
 
-	// Whoever may see orders only has no form.
+	// An operator who may only see orders has no form.
 	grace := open(t, b)
 	grace.login(at("/key?key=orders%3A1"), c.tokens["grace"])
 	grace.says("At each host")

@@ -109,7 +109,7 @@ func TestAnOperatorsDay(t *testing.T) {
 	ada.do(press(`button[value="old-shadow-new"]`))
 	ada.says("Version 6 is stored")
 
-	// Whoever may see orders only sees no other key, and changes nothing.
+	// An operator who may only see orders sees no other key, and changes nothing.
 	grace := open(t, b)
 	grace.login(at("/keys"), c.tokens["grace"])
 	grace.says("orders:1")

@@ -116,8 +116,7 @@ func New(samples int) *Recorder {
 	return &Recorder{most: max(samples, 0), keys: make(map[string]*series)}
 }
 
-// Step reads the counters at now. Call it about once a second. What happened since the Step
-// before counts as the second of now.
+// Step reads the counters at now. Call it about once a second. What happened since the Step before counts as the second of now.
 func (r *Recorder) Step(now time.Time, counts Counts) {
 	second := now.Unix()
 	r.mu.Lock()
@@ -204,8 +203,7 @@ func (r *Recorder) find(second int64, key string) *series {
 	return s
 }
 
-// forget makes slots of what is old, and forgets what is too old, and what there is no room
-// for.
+// forget makes slots of what is old, and forgets what is too old, and what there is no room for.
 func (r *Recorder) forget(second int64) {
 	for key, s := range r.keys {
 		before := len(s.samples)
@@ -247,8 +245,7 @@ func (r *Recorder) delete(key string) {
 	r.names -= len(key)
 }
 
-// age makes slots of the samples that are older than fine seconds, and drops those that are
-// older than an hour.
+// age makes slots of the samples that are older than fine seconds, and drops those that are older than an hour.
 func (s *series) age(second int64) {
 	until := (second - fine) / slot * slot // slots are whole
 	kept := s.samples[:0]

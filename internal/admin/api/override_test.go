@@ -52,7 +52,7 @@ func TestOverridesAreMadeListedAndEnded(t *testing.T) {
 	s.must(t, 200, `{"overrides":[]}`, "GET", "/v1/limits/overrides", "")
 }
 
-// What an override lacks, or may not do, is said, and nothing is changed.
+// The API refuses an override with a mistake, or of an operator without the right, and says why.
 func TestOverridesThatAreRefused(t *testing.T) {
 	s := start(t, rights)
 	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)

@@ -153,7 +153,7 @@ func replaceFile(path, text string) (err error) {
 	return errors.Join(err, dir.Close())
 }
 
-// unfinished is the age from which on nobody writes a file any more.
+// unfinished is the age of a file at which its writer has been killed: a write takes much less.
 const unfinished = time.Minute
 
 // removeUnfinished removes the files in dir whose names begin with prefix, of processes that were

@@ -469,8 +469,8 @@ func TestBusyHostsArePatient(t *testing.T) {
 	}
 }
 
-// What a host that asks says that it wants counts for as long as it asks, also if none of its reports
-// arrives, and whether its events are paid or refused. One that does neither is taken for dead.
+// A host that goes on asking is alive, and the owner counts its demand, though none of its reports arrives and
+// whether the owner pays its events or refuses them. The owner takes a host that neither asks nor reports for dead.
 func TestAHostThatAsksIsThere(t *testing.T) {
 	limit := algorithm.Limit{Rate: 100, Burst: 100}
 	for _, refused := range []bool{false, true} {

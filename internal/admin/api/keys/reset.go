@@ -18,8 +18,8 @@ import (
 // literally makes a pattern of a key, that only this key matches.
 var literally = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// MayChange returns why who may not change what key is limited by: its override, and its bucket, which
-// under a shared rule is that of all keys of the rule.
+// MayChange returns nil if who may override the limit of key and fill its bucket, and otherwise the reason. Under a
+// shared rule the bucket is that of all keys of the rule, so who needs the right to change them all.
 func MayChange(limits *dynamicconfig.Snapshot, key string, who *callers.Caller) error {
 	if rule, ok := limits.Match(key); ok && rule.Shared {
 		return who.MayChange(rule.Key)
