@@ -226,8 +226,10 @@ func TestAutoFollowsTheLimitOverACluster(t *testing.T) {
 	})
 }
 
-// After a quiet time, a host alone waits for no event for longer than asking the owner
-// takes, although its part has almost no rate by then.
+// After a quiet time, a host alone waits for no event as long as its old rate would have it:
+// at one event per second, that is a second. An ask that reaches the owner just after a report
+// has granted a rate waits for what that rate leaves of the limit, which is a sixth: two tokens
+// of that take 0.12 s.
 func TestAWaitAfterAQuietTimeIsNotScheduledAtAnOldRate(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const limit = 100
@@ -251,7 +253,7 @@ func TestAWaitAfterAQuietTimeIsNotScheduledAtAnOldRate(t *testing.T) {
 			longest = max(longest, time.Since(before))
 		}
 		t.Logf("%d events in %v, the longest wait is %v", events, time.Since(began), longest)
-		if longest > 100*time.Millisecond {
+		if longest > 200*time.Millisecond {
 			t.Errorf("it waited for %v", longest)
 		}
 	})
