@@ -41,7 +41,8 @@
 //
 // Grants live to the end of their lease, then the rule's fallback applies, as
 // on any host. The default fallback, even, divides the limit by Config.Hosts.
-// The program need not do anything, and no caller waits. Deciders that are back
+// The program need not do anything, and no caller waits. One of several deciders that
+// hangs is left out once its calls have timed out for a second. Deciders that are back
 // are found within about two seconds, and asked with the next report.
 //
 // # What is linked

@@ -12,13 +12,16 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	_ "google.golang.org/grpc/health" // without it, grpc ignores healthCheckConfig
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/rpc"
@@ -51,8 +54,8 @@ type ClientOptions struct {
 }
 
 // Client asks any of several deciders, each of which answers for all keys.
-// The calls go to the deciders in turn. The Client leaves out a decider that is down, or
-// says that it is not serving, until the decider is back. Use NewClient. Safe for
+// The calls go to the deciders in turn. The Client leaves out a decider that is down, does
+// not answer for a second, or says that it is not serving, until the decider is back. Use NewClient. Safe for
 // concurrent use.
 type Client struct {
 	conn    *grpc.ClientConn
@@ -81,9 +84,10 @@ func NewClient(addresses []string, o ClientOptions) (*Client, error) {
 	} else {
 		dial = append(dial, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	}
-	if o.Dial != nil {
-		dial = append(dial, grpc.WithContextDialer(o.Dial))
+	if o.Dial == nil {
+		o.Dial = dialTCP
 	}
+	dial = append(dial, grpc.WithContextDialer(hearing(o.Dial)))
 	target := "dns:///" + addresses[0]
 	if len(addresses) > 1 {
 		listed := listing(addresses)
@@ -151,8 +155,13 @@ func (c *Client) Update(ctx context.Context, host string, payload *anypb.Any) (*
 	for name, value := range rpc.Headers(ctx) {
 		ctx = metadata.AppendToOutgoingContext(ctx, name, value)
 	}
-	response, err := c.decider.Update(ctx, &headgatepb.UpdateRequest{Host: host, Payload: payload})
+	var at peer.Peer
+	began := time.Now()
+	response, err := c.decider.Update(ctx, &headgatepb.UpdateRequest{Host: host, Payload: payload}, grpc.Peer(&at))
 	if err != nil {
+		if status.Code(err) == codes.DeadlineExceeded {
+			timedOut(&at, began)
+		}
 		return nil, fromWire(err)
 	}
 	return response.GetPayload(), nil

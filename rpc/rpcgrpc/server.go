@@ -35,7 +35,8 @@ const (
 
 // A Client pings a connection with calls under way on which nothing has arrived for
 // quietAfter, and closes the connection if no answer comes within answerWithin. So the Client
-// notices a server that has crashed or hangs. Servers allow twice as many pings.
+// notices a server that has crashed or hangs, also if no call times out: see silentFor. Servers allow
+// twice as many pings.
 const (
 	quietAfter   = 10 * time.Second
 	answerWithin = 5 * time.Second
