@@ -125,7 +125,7 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 	}
 	c.hosts.Store(int64(max(config.Hosts, 1)))
 	one.decider = &carried.Program{Edge: one.decider, Answers: c.answers()}
-	c.taker = &ask.Taker{Host: c.host, Placement: one, Peers: one}
+	c.taker = &ask.Taker{Host: c.host, Placement: one, Peers: one, Undecided: errUndecided}
 	ofExact, ofAuto := exact.New(c.taker).Waits(config.exactTimeout), exact.NewAuto(c.taker).Waits(config.exactTimeout)
 	c.group = limiter.NewGroup(c.limits.Current(), config.Hosts, append([]limiter.Option{
 		limiter.WithLogger(o.log), limiter.WithScope(o.scope),
@@ -143,6 +143,9 @@ func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, e
 	c.listened = limiters.Listen(running) // apart from the loops: a listener may block
 	return c, nil
 }
+
+// errUndecided is that a decider answered, and decided nothing.
+var errUndecided = errors.New("client: the decider got no answer about this key from the key's owner in time, which its log says; or deciders have other limits than this program, or no room for the key (max_keys, max_owned_keys)")
 
 // deciders are asked as if they were one, the owner of all keys.
 type deciders struct {

@@ -4,6 +4,7 @@ package client_test
 
 import (
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -108,6 +109,42 @@ func TestExactKeysFallBackWhileNoDeciderIsThere(t *testing.T) {
 		left := exactly(t, c, "even").Left
 		return left >= 75 && left < 76
 	})
+}
+
+// An edge answers, and decides nothing, most often because a key's owner does not answer the edge. The
+// owner's own reasons alone would have the reader look at max_keys.
+func TestTheLogSaysWhyADeciderDecidesNothing(t *testing.T) {
+	d, _ := serve(t, "127.0.0.1:0", exactRules)
+	var logged text
+	c, err := client.New(client.Config{Addresses: []string{d.Edge()}}, memory.New(parse(t, "limits: [{key: unknown, limit: 1/s, algorithm: exact, ask_timeout: 10s}]")),
+		client.WithLogger(slog.New(slog.NewTextHandler(&logged, nil))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	eventually(t, "the log names the decider, the owner, and the limits", func() bool {
+		c.For("unknown").Allow()
+		got := logged.String()
+		return strings.Contains(got, "the decider got no answer") && strings.Contains(got, "other limits")
+	})
+}
+
+// text is a log in memory.
+type text struct {
+	mu sync.Mutex
+	strings.Builder
+}
+
+func (l *text) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Builder.Write(p)
+}
+
+func (l *text) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.Builder.String()
 }
 
 func TestExactKeysOutliveADeciderByWhatItsClientsWereTold(t *testing.T) {

@@ -3,6 +3,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -100,6 +101,10 @@ type Taker struct {
 	// owner is slow, which wait for longer.
 	Timeout time.Duration
 
+	// Undecided is the error of takes that the asked peer left undecided; nil is
+	// ErrUndecided. The peers of a program are edges, which have more reasons than owners.
+	Undecided error
+
 	own     atomic.Uint64
 	undoing undoing
 	queues  queues
@@ -151,7 +156,7 @@ func (t *Taker) fillSpent(take *usage.Take) {
 // fallback decides.
 func (t *Taker) ended(take *usage.Take, took usage.Took, err error, waits bool) (usage.Took, error) {
 	if err == nil && !took.Decided {
-		err = ErrUndecided
+		err = cmp.Or(t.Undecided, ErrUndecided)
 	}
 	switch {
 	case err == nil && take.Spent == usage.SpentApart:
