@@ -52,11 +52,15 @@ const (
 
 	// MostPings is how many pings a host sends each second, of however many hosts.
 	MostPings = 200
+
+	// GreetEvery is the time between two pings of a host's own address.
+	GreetEvery = 5 * time.Second
 )
 
 // Config is how hosts are asked.
 type Config struct {
-	// Self is this host's address, which is not asked. "": all are.
+	// Self is this host's address. It is asked every GreetEvery, and its answers do not matter:
+	// if another process answers there, that process hears of this one.
 	Self string
 
 	// Ping returns nil if the host at address answers before ctx ends, and an error that wraps
@@ -217,9 +221,11 @@ func (m *Members) follow(ctx context.Context, board *roster.Board) error {
 			board.Up(h, false)
 			pinging, stop := context.WithCancel(ctx)
 			pinged[h] = stop
-			if h.Address != m.config.Self {
-				running.Go(func() { m.ping(pinging, h, board) })
+			if h.Address == m.config.Self {
+				running.Go(func() { m.greet(pinging) })
+				continue
 			}
+			running.Go(func() { m.ping(pinging, h, board) })
 		}
 		board.Ready()
 	})

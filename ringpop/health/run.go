@@ -53,6 +53,20 @@ func (m *Members) ping(ctx context.Context, h ringpop.Host, board *roster.Board)
 	}
 }
 
+// greet asks this host's own address now and then, until ctx ends.
+func (m *Members) greet(ctx context.Context) {
+	tick := time.NewTicker(GreetEvery)
+	defer tick.Stop()
+	for {
+		_ = m.ask(ctx, m.config.Self, m.config.After)
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 func (m *Members) ask(ctx context.Context, address string, patience time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
