@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -251,7 +252,8 @@ func (n *inquiries) Trace(ctx context.Context, key string, on bool) map[string]e
 // Reset has all hosts of the ring make the bucket of key full again, and forgive its debts:
 // the key's owner its bucket, beside what it has lent, and each host its part, as
 // limiter.Group's Reset says. So hosts may use a burst again, and what they had left. It
-// returns an error for each host that does not answer, or cannot reach a remote bucket.
+// returns an error for each host that does not answer, or cannot reach a remote bucket, and for
+// this host if it has not joined.
 // Reset may be repeated. It works between Start and Stop.
 func (n *inquiries) Reset(ctx context.Context, key string) map[string]error {
 	return n.tellAll(ctx, askReset, key)
@@ -261,6 +263,10 @@ func (n *inquiries) Reset(ctx context.Context, key string) map[string]error {
 func (n *inquiries) tellAll(ctx context.Context, kind, key string) map[string]error {
 	var mu sync.Mutex
 	failed := make(map[string]error)
+	if n.epoch.Load() == nil {
+		failed[n.address] = errors.New("this host has not joined its cluster yet, and knows no other host: try again")
+		return failed
+	}
 	n.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
 		var done bool
 		if err := ask(ctx, kind, []byte(key), &done); err != nil {

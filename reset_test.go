@@ -4,11 +4,13 @@ package headgate_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/dynamicconfig/memory"
 	"github.com/headgate/headgate/internal/bubble"
 )
 
@@ -130,4 +132,27 @@ func TestAResetKeepsSlotsThatAreHeld(t *testing.T) {
 			t.Error("a slot that is held was given twice")
 		}
 	})
+}
+
+// The API of operators answers while a daemon looks for the others. A reset then would be one of its own part,
+// and be called done.
+func TestAResetBeforeAHostHasJoinedIsNoReset(t *testing.T) {
+	l := listen(t)
+	address := l.Addr().String()
+	n, err := headgate.New(headgate.Config{Address: address}, memory.New(limits(t, "limits: [{key: k, limit: 1/h}]")), membersAt(t, l), quiet, headgate.WithListen(l))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed := n.Reset(t.Context(), "k"); failed[address] == nil || !strings.Contains(failed[address].Error(), "try again") {
+		t.Errorf("before Start: %v", failed)
+	}
+	if err := n.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if failed := n.Reset(t.Context(), "k"); len(failed) > 0 {
+		t.Errorf("after Start: %v", failed)
+	}
+	if err := n.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
 }
