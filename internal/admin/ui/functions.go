@@ -3,9 +3,10 @@
 package ui
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"html/template"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,12 +37,20 @@ func functions(assets map[string]string) template.FuncMap {
 			return strconv.FormatFloat(100*v/all, 'f', 1, 64) + "%"
 		},
 		"first": func(all []lasthour.DryKey) []lasthour.DryKey { return all[:min(len(all), 10)] },
-		"newest": func(all []explain.Decision) []explain.Decision {
-			newest := slices.Clone(all)
-			slices.Reverse(newest)
-			return newest
+		// id is that of the row of key in the list called list: a part of a page that is asked for anew knows
+		// its rows by it, so that the row that a reader is at stays the row of its key.
+		"id": func(list, key string) string {
+			sum := sha256.Sum256([]byte(key))
+			return list + "-" + hex.EncodeToString(sum[:8])
 		},
+		"table": func(name string, keys []explain.Key) keyTable { return keyTable{name, keys} },
 	}
+}
+
+// keyTable is a short list of keys, with its name.
+type keyTable struct {
+	Name string
+	Keys []explain.Key
 }
 
 // leastAmount is the least that people want to read.

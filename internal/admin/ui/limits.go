@@ -80,7 +80,7 @@ func (u *UI) limits(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 	}
-	if err := u.ask(r, http.MethodGet, "/v1/limits/overrides", "", &p.Holds); err != nil {
+	if err := p.Holds.ask(u, r); err != nil {
 		return err
 	}
 	p.Stored = p.Version.Name == ""

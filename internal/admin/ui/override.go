@@ -16,6 +16,34 @@ type overrideList struct {
 	Overrides []versions.Override `json:"overrides"`
 }
 
+// ask asks for the overrides.
+func (l *overrideList) ask(u *UI, r *http.Request) error {
+	return u.ask(r, http.MethodGet, "/v1/limits/overrides", "", l)
+}
+
+// holding are the overrides that change something now.
+func (l *overrideList) holding() (holding []versions.Override) {
+	for _, o := range l.Overrides {
+		if !o.Ended && o.Because == "" {
+			holding = append(holding, o)
+		}
+	}
+	return holding
+}
+
+// Count is how many overrides change something now.
+func (l *overrideList) Count() int { return len(l.holding()) }
+
+// Everything is what is in force for all rules; nil if nothing is.
+func (l *overrideList) Everything() (found *versions.Override) {
+	for _, o := range l.holding() {
+		if o.All {
+			found = &o
+		}
+	}
+	return found
+}
+
 // stillLimited are the keys and rules that a bypass of all rules leaves limited: those with an override
 // of their own.
 func (l *overrideList) stillLimited() (own []string) {
@@ -23,8 +51,8 @@ func (l *overrideList) stillLimited() (own []string) {
 	for _, o := range l.Overrides {
 		bypassed[o.Key] = bypassed[o.Key] || o.Limit == rule.Bypass && !o.Ended
 	}
-	for _, o := range l.Overrides {
-		if !o.All && !o.Ended && o.Because == "" && !bypassed[o.Key] {
+	for _, o := range l.holding() {
+		if !o.All && !bypassed[o.Key] {
 			own = append(own, o.Key)
 		}
 	}
@@ -67,7 +95,7 @@ func (u *UI) override(w http.ResponseWriter, r *http.Request) error {
 		return u.part(w, http.StatusOK, "applied", out)
 	}
 	var all overrideList
-	if err := u.ask(r, http.MethodGet, "/v1/limits/overrides", "", &all); err != nil {
+	if err := all.ask(u, r); err != nil {
 		return err
 	}
 	p := struct {

@@ -68,6 +68,7 @@ func (u *UI) overview(w http.ResponseWriter, r *http.Request) error {
 		Cluster           cluster
 		Up, Total         int
 		Config            status
+		Holds             overrideList
 		Rejected, Allowed []explain.Key
 		Events            []events.Event
 	}
@@ -80,6 +81,9 @@ func (u *UI) overview(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	if err := u.ask(r, http.MethodGet, "/v1/limits/status", "", &p.Config); err != nil {
+		return err
+	}
+	if err := p.Holds.ask(u, r); err != nil {
 		return err
 	}
 	var rejected, allowed keyList
@@ -95,7 +99,7 @@ func (u *UI) overview(w http.ResponseWriter, r *http.Request) error {
 	if p.Events, err = u.past(r, 8); err != nil {
 		return err
 	}
-	return u.show(w, r, "Overview", "overview", "overview-part", p)
+	return u.show(w, r, "Overview", "overview", "overview-part", &p)
 }
 
 // keys shows the keys in use.
@@ -108,11 +112,45 @@ func (u *UI) keys(w http.ResponseWriter, r *http.Request) error {
 	return u.show(w, r, "Keys", "keys", "keys-part", list)
 }
 
+// memory is the newest decisions about a key, of all hosts that remember them.
+type memory struct {
+	Hosts int // that remember decisions
+	Total int // decisions
+	All   bool
+	Shown []remembered // the newest first
+}
+
+type remembered struct {
+	Host string
+	explain.Decision
+}
+
+// newMemory returns what hosts remember in e: all of it, or what has room on a page.
+func newMemory(e *explain.Explanation, all bool) memory {
+	const room = 25
+	m := memory{All: all}
+	for _, h := range e.Hosts {
+		if h.Traced {
+			m.Hosts++
+		}
+		for _, d := range h.Decisions {
+			m.Shown = append(m.Shown, remembered{h.Host, d})
+		}
+	}
+	m.Total = len(m.Shown)
+	slices.SortStableFunc(m.Shown, func(a, b remembered) int { return b.Time.Compare(a.Time) })
+	if !all {
+		m.Shown = m.Shown[:min(room, m.Total)]
+	}
+	return m
+}
+
 // key shows one key.
 func (u *UI) key(w http.ResponseWriter, r *http.Request) error {
 	var p struct {
 		Key         string
 		Explanation explain.Explanation
+		Remembered  memory
 		Editable    bool // the bucket of Key
 		Overrides   bool // may be made for Key
 	}
@@ -121,6 +159,7 @@ func (u *UI) key(w http.ResponseWriter, r *http.Request) error {
 	if err := u.ask(r, http.MethodGet, "/v1/explain?"+query, "", &p.Explanation); err != nil {
 		return err
 	}
+	p.Remembered = newMemory(&p.Explanation, r.URL.Query().Get("decisions") == "all")
 	if r.Header.Get("HX-Request") == "" {
 		var who api.Me
 		if err := u.ask(r, http.MethodGet, "/v1/me?"+query, "", &who); err != nil {

@@ -32,6 +32,20 @@
 		}
 	});
 
+	// A button that its own answer takes away leaves the focus to the answer: else people without a mouse
+	// begin again at the top of the page.
+	let left = null;
+	document.addEventListener("htmx:beforeSwap", (e) => {
+		left = e.detail.target.contains(document.activeElement) ? e.detail.target : null;
+	});
+	document.addEventListener("htmx:afterSwap", () => {
+		if (left && document.activeElement === document.body) {
+			left.tabIndex = -1;
+			left.focus({ preventScroll: true });
+		}
+		left = null;
+	});
+
 	// A text that was reviewed is not checked once more: the check would replace the review.
 	// htmx:confirm comes before hx-sync ends the request that is under way; htmx:beforeRequest comes after that.
 	let reviewed = null;
@@ -63,6 +77,8 @@
 			.then((answer) => (answer.ok ? answer.json() : null))
 			.then((usage) => {
 				if (!usage || !usage.times || usage.times.length === 0) return;
+				const most = (all) => Math.max(...all).toPrecision(3) / 1;
+				box.setAttribute("aria-label", `Each second, over the last minutes: at most ${most(usage.allowed)} allowed and ${most(usage.rejected)} rejected; in the last ten seconds at most ${most(usage.allowed.slice(-10))} and ${most(usage.rejected.slice(-10))}.`);
 				const data = [usage.times, usage.allowed, usage.rejected];
 				if (box.plot) {
 					box.plot.setData(data);

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package ui
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/headgate/headgate/internal/admin/api/versions"
+)
+
+// Who opens the overview sees what is in force for all rules, and how many overrides change something.
+func TestTheOverviewSaysWhatHoldsForAllRules(t *testing.T) {
+	until := time.Date(2026, 11, 28, 3, 20, 0, 0, time.UTC)
+	own := versions.Override{Key: "a", Limit: "2x", Until: until}
+	all := versions.Override{All: true, Limit: "bypass", Until: until, Author: "ada", Reason: "nothing works"}
+	ended, idle, half := all, all, all
+	ended.Ended, idle.Because, half.Limit = true, "a bypass counts before it", "0.5x"
+	for _, c := range []struct {
+		holds []versions.Override
+		want  []string
+	}{
+		{nil, nil},
+		{[]versions.Override{own, ended, idle}, []string{`overrides that hold</dt><dd><a href="/limits#overrides">1<`}},
+		{[]versions.Override{all, own}, []string{`overrides that hold</dt><dd><a href="/limits#overrides">2<`, "All rules are bypassed until 2026-11-28 03:20 UTC, by ada: nothing works."}},
+		{[]versions.Override{half}, []string{`overrides that hold</dt><dd><a href="/limits#overrides">1<`, "All rules have the limit 0.5x until 2026-11-28 03:20 UTC, by ada: nothing works."}},
+	} {
+		u := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			v := map[string]any{}
+			if r.URL.Path == "/v1/limits/overrides" {
+				v["overrides"] = c.holds
+			}
+			_ = json.NewEncoder(w).Encode(v)
+		}), "here")
+		w := httptest.NewRecorder()
+		u.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+		page := w.Body.String()
+		for _, want := range c.want {
+			if !strings.Contains(page, want) {
+				t.Errorf("%+v: no %q in\n%s", c.holds, want, page)
+			}
+		}
+		if w.Code != http.StatusOK || strings.Contains(page, "overrides that hold") != (len(c.want) > 0) || strings.Contains(page, "All rules") != (len(c.want) > 1) {
+			t.Errorf("%+v: %d\n%s", c.holds, w.Code, page)
+		}
+	}
+}
