@@ -16,6 +16,7 @@ import (
 func (u *UI) migrations(w http.ResponseWriter, r *http.Request) error {
 	var p struct {
 		Migrations []migrate.Migration `json:"migrations"`
+		Silent     int                 `json:"silent"`
 
 		Base     string `json:"-"` // the tag of the newest version
 		Editable bool   `json:"-"`

@@ -6,12 +6,45 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/internal/admin/api/versions"
 )
+
+// Pages that add up what members did say how many of these did not answer, and what they leave out.
+func TestPagesSayWhatTheyLack(t *testing.T) {
+	u := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := map[string]any{"version": 7, "fingerprint": "f7"}
+		switch r.URL.Path {
+		case "/v1/limits/dry-run":
+			v = map[string]any{"keys": []map[string]any{{"key": "a"}}, "more": 3, "silent": 2}
+		case "/v1/migrations":
+			v = map[string]any{"migrations": []map[string]any{{"rule": "a", "keys": []map[string]any{{"key": "a"}}, "more": 4}}, "silent": 1}
+		}
+		_ = json.NewEncoder(w).Encode(v)
+	}), "here")
+	for path, want := range map[string][]string{
+		"/limits/review": {"2 members do not answer", "3 more keys that it changes"},
+		"/migrations":    {"1 member does not answer", "4 more differ less"},
+	} {
+		method := http.MethodGet
+		if path == "/limits/review" {
+			method = http.MethodPost
+		}
+		r := httptest.NewRequest(method, path, strings.NewReader(url.Values{"base": {"7-f7"}}.Encode()))
+		r.Header.Set("Content-Type", urlencoded)
+		w := httptest.NewRecorder()
+		u.ServeHTTP(w, r)
+		for _, part := range want {
+			if !strings.Contains(w.Body.String(), part) {
+				t.Errorf("%s: %d, without %q:\n%s", path, w.Code, part, w.Body)
+			}
+		}
+	}
+}
 
 // Who opens the overview sees what is in force for all rules, and how many overrides change something.
 func TestTheOverviewSaysWhatHoldsForAllRules(t *testing.T) {

@@ -87,3 +87,16 @@ func TestEventsEndWithTheirReader(t *testing.T) {
 		t.Errorf("%v, %v", err, ctx.Err())
 	}
 }
+
+// A report of migrations says whose decisions it lacks, and what it leaves out.
+func TestAReportOfMigrationsSaysWhatItLacks(t *testing.T) {
+	t.Parallel()
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"silent": 2, "migrations": [{"rule": "a", "keys": [{"key": "a"}], "more": 3}]}`)
+	}))
+	defer daemon.Close()
+	out, said, err := execute(t, "shadow", "report", "--admin", strings.TrimPrefix(daemon.URL, "http://"))
+	if err != nil || said != "2 members do not answer, so what was decided there is not counted\n" || !strings.HasSuffix(out, "\n  … and 3 more, which differ less\n") {
+		t.Errorf("%q, %q, %v", out, said, err)
+	}
+}

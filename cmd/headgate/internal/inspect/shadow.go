@@ -57,7 +57,7 @@ and all hosts together keep to the limit under it; back above 5%; and else wait.
 				return err
 			}
 			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
-				all, err := migrations(ctx, c)
+				all, err := migrations(ctx, c, cmd.ErrOrStderr())
 				if err != nil {
 					return err
 				}
@@ -70,12 +70,16 @@ and all hosts together keep to the limit under it; back above 5%; and else wait.
 	return cmd
 }
 
-// migrations asks for all migrations.
-func migrations(ctx context.Context, c *adminclient.Client) ([]migrate.Migration, error) {
+// migrations asks for all migrations, and says on warn whose decisions they lack.
+func migrations(ctx context.Context, c *adminclient.Client, warn io.Writer) ([]migrate.Migration, error) {
 	var found struct {
 		Migrations []migrate.Migration `json:"migrations"`
+		Silent     int                 `json:"silent"`
 	}
 	err := c.Ask(ctx, http.MethodGet, "/v1/migrations", "", &found)
+	if found.Silent > 0 {
+		fmt.Fprintf(warn, "%s, so what was decided there is not counted\n", printable.Count(found.Silent, "member does not answer", "members do not answer"))
+	}
 	return found.Migrations, err
 }
 
@@ -97,6 +101,9 @@ func printMigrations(out io.Writer, all []migrate.Migration) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
+		if m.More > 0 {
+			fmt.Fprintf(out, "  … and %d more, which differ less\n", m.More)
+		}
 	}
 	return nil
 }
@@ -115,7 +122,7 @@ verdict, or --force.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
-				all, err := migrations(ctx, c)
+				all, err := migrations(ctx, c, cmd.ErrOrStderr())
 				if err != nil {
 					return err
 				}

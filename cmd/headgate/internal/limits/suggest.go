@@ -19,6 +19,9 @@ import (
 	"github.com/headgate/headgate/internal/printable"
 )
 
+// mostSuggestions is how many keys a decider suggests limits for at once.
+const mostSuggestions = 200
+
 func newSuggest() *cobra.Command {
 	var a adminclient.Decider
 	var like string
@@ -37,12 +40,21 @@ is said of them is how many tokens they would have cost.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
-				var found struct {
-					Suggestions []lasthour.Suggestion `json:"suggestions"`
-				}
+				var found lasthour.Suggestions
 				query := url.Values{"like": {like}, "n": {strconv.Itoa(most)}, "margin": {strconv.FormatFloat(margin, 'g', -1, 64)}}
 				if err := c.Ask(ctx, http.MethodGet, "/v1/limits/suggest?"+query.Encode(), "", &found); err != nil {
 					return err
+				}
+				if found.Silent > 0 {
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s, so what happened there is in no peak, and a limit may have to be higher\n", printable.Count(found.Silent, "member does not answer", "members do not answer"))
+				}
+				switch {
+				case found.More > 0 && most < mostSuggestions:
+					fmt.Fprintf(cmd.ErrOrStderr(), "these are the keys that were used most, and there are %d more: -n %d lists more, --like chooses\n", found.More, mostSuggestions)
+				case found.More > 0:
+					fmt.Fprintf(cmd.ErrOrStderr(), "these are the keys that were used most, and there are %d more: --like chooses\n", found.More)
+				case len(found.Suggestions) == 0:
+					fmt.Fprintln(cmd.ErrOrStderr(), "no such key was used during the last hour")
 				}
 				return o.Print(cmd.OutOrStdout(), found.Suggestions, func(w io.Writer) error { return printSuggestions(w, found.Suggestions) })
 			})
@@ -51,7 +63,7 @@ is said of them is how many tokens they would have cost.`,
 	a.Flags(cmd.Flags())
 	cmd.Flags().StringVar(&like, "like", "", "only keys that contain this `text`")
 	cmd.Flags().Float64Var(&margin, "margin", 1.5, "how many times the peak, 1 to 100")
-	cmd.Flags().IntVarP(&most, "number", "n", 20, "how many keys, at most 200")
+	cmd.Flags().IntVarP(&most, "number", "n", 20, fmt.Sprintf("how many keys, at most %d", mostSuggestions))
 	o.Flags(cmd, "table")
 	return cmd
 }

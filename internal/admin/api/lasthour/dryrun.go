@@ -69,7 +69,7 @@ func (a *Answers) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	ctx, cancel := context.WithTimeout(r.Context(), 6*reply.MaxWait)
 	defer cancel()
 	old := a.Limits.Current()
-	totals, since, silent := a.History.Totals(ctx)
+	totals, since, silent := a.totals(ctx)
 	if from := time.Now().Add(-back); since.Before(from) {
 		since = from
 	}
@@ -113,6 +113,13 @@ func (a *Answers) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	return reply.JSON(w, http.StatusOK, d)
 }
 
+// totals are those of all members that answer in time: one that hangs must not use up what callers wait.
+func (a *Answers) totals(ctx context.Context) (keys []recent.Total, since time.Time, silent int) {
+	ctx, cancel := context.WithTimeout(ctx, reply.MaxWait)
+	defer cancel()
+	return a.History.Totals(ctx)
+}
+
 // same reports whether two rules, which may be nil, limit a key alike.
 func same(a, b *dynamicconfig.Rule) bool {
 	if a == nil || b == nil {
@@ -135,6 +142,14 @@ type Suggestion struct {
 	Costly float64 `json:"costly,omitempty"`
 }
 
+// Suggestions are limits with room above what was offered at the peak.
+type Suggestions struct {
+	Since       time.Time    `json:"since"` // when the members began to remember, at most an hour ago
+	Suggestions []Suggestion `json:"suggestions"`
+	More        int          `json:"more"`   // keys that are not among them
+	Silent      int          `json:"silent"` // members that do not answer
+}
+
 // suggest answers limits with room above what was offered at the peak.
 func (a *Answers) suggest(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
 	n, err := reply.Page(r, 20, 200)
@@ -150,14 +165,15 @@ func (a *Answers) suggest(w http.ResponseWriter, r *http.Request, who *callers.C
 	like := r.URL.Query().Get("like")
 	ctx, cancel := context.WithTimeout(r.Context(), 6*reply.MaxWait)
 	defer cancel()
-	totals, since, silent := a.History.Totals(ctx)
+	totals, since, silent := a.totals(ctx)
 	limits := a.Limits.Current()
-	all := []Suggestion{}
+	all := Suggestions{Since: since, Suggestions: []Suggestion{}, Silent: silent}
 	for _, t := range totals {
-		if len(all) == n {
-			break
-		}
 		if !who.MaySee(t.Key) || !strings.Contains(limits.Shown(t.Key), like) {
+			continue
+		}
+		if len(all.Suggestions) == n {
+			all.More++
 			continue
 		}
 		hosts, _ := a.History.Series(ctx, Wanted{Key: t.Key, Since: since})
@@ -173,9 +189,9 @@ func (a *Answers) suggest(w http.ResponseWriter, r *http.Request, who *callers.C
 		if rule, ok := limits.Match(t.Key); ok {
 			s.Limit = rule.Amount()
 		}
-		all = append(all, s)
+		all.Suggestions = append(all.Suggestions, s)
 	}
-	return reply.JSON(w, http.StatusOK, map[string]any{"since": since, "suggestions": all, "silent": silent})
+	return reply.JSON(w, http.StatusOK, all)
 }
 
 // round is v with two digits, rounded up, as people write limits.

@@ -55,8 +55,9 @@ type Migration struct {
 	Verdict string `json:"verdict"`
 	Because string `json:"because"`
 
-	// Keys are those that differ most, and Hosts the members where that was.
+	// Keys are those that differ most, each at one member, and More is how many there are beside them.
 	Keys []Compared `json:"keys"`
+	More int        `json:"more"`
 }
 
 // The verdicts.
@@ -135,7 +136,8 @@ func migration(rule *dynamicconfig.Rule, compared []Compared, maySee func(key st
 	slices.SortFunc(m.Keys, func(a, b Compared) int {
 		return cmp.Or(cmp.Compare(b.OnlyOld+b.OnlyNew, a.OnlyOld+a.OnlyNew), strings.Compare(a.Key, b.Key), strings.Compare(a.Host, b.Host))
 	})
-	m.Keys = append([]Compared{}, m.Keys[:min(len(m.Keys), mostDiffering)]...)
+	shown := min(len(m.Keys), mostDiffering)
+	m.Keys, m.More = append([]Compared{}, m.Keys[:shown]...), len(m.Keys)-shown
 	var moved, lost int64
 	for _, n := range more {
 		moved, lost = moved+max(n, -n), lost+max(-n, 0)

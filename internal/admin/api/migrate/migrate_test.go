@@ -3,6 +3,7 @@
 package migrate
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,6 +27,17 @@ func TestAMigrationShowsOnlyKeysThatMayBeSeen(t *testing.T) {
 	m := migration(rule, []Compared{{Divergence: differ, Key: "a:b", Rule: "a:*"}, {Divergence: differ, Key: "a:secret", Rule: "a:*"}}, func(key string) bool { return len(key) == 3 })
 	if len(m.Keys) != 1 || m.Keys[0].Key != "a:b" || m.OnlyOld != 2 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// A list of keys that is cut off says so.
+func TestAMigrationSaysHowManyKeysAreNotListed(t *testing.T) {
+	rule := &dynamicconfig.Rule{Key: "a", Migration: &dynamicconfig.Migration{From: "even", To: "exact", Mode: dynamicconfig.ModeOldShadowNew}}
+	all := slices.Repeat([]Compared{{Divergence: stage.Divergence{OnlyOld: 1}, Key: "a", Rule: "a"}}, mostDiffering+2)
+	for n, more := range map[int]int{0: 0, mostDiffering: 0, mostDiffering + 2: 2} {
+		if m := migration(rule, all[:n], func(string) bool { return true }); len(m.Keys) != n-more || m.More != more {
+			t.Errorf("of %d: %d, and %d more", n, len(m.Keys), m.More)
+		}
 	}
 }
 
