@@ -30,7 +30,8 @@ import (
 const maxPEM = 1 << 20
 
 // Files names files of certificates, in PEM. They may change at any time. What is broken
-// or gone then changes nothing.
+// or gone then changes nothing. A certificate that is not good yet, or no longer, waits while the one before it
+// is good.
 type Files struct {
 	// Cert is the certificate, with the intermediate ones that lead to its authority,
 	// and Key its key. Both, or neither: no TLS.
@@ -70,8 +71,13 @@ func Open(files Files, log *slog.Logger) (*Certificates, error) {
 	if files.CA != "" {
 		paths = append(paths, files.CA)
 	}
-	f, err := follow.Open("tls: the certificate", paths, maxPEM, func(texts []string) (material, error) {
+	c := new(Certificates)
+	var err error
+	c.Files, err = follow.Open("tls: the certificate", paths, maxPEM, func(texts []string) (material, error) {
 		m, err := parse(texts)
+		if now := time.Now(); err == nil && c.Files != nil && c.Current().good(now) == nil {
+			err = m.good(now) // a certificate that everybody refuses replaces none that is good
+		}
 		if err != nil {
 			err = fmt.Errorf("%s: %w", strings.Join(paths, ", "), err)
 		}
@@ -80,7 +86,10 @@ func Open(files Files, log *slog.Logger) (*Certificates, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Certificates{f}, nil
+	if err := c.Current().good(time.Now()); err != nil {
+		log.Warn("tls: whoever connects will refuse this daemon", "error", err)
+	}
+	return c, nil
 }
 
 func parse(texts []string) (m material, err error) {
@@ -164,14 +173,20 @@ func (c *Certificates) Peer(name string) *tls.Config {
 // Err says what is wrong with the files, or at now with the certificate in force; nil:
 // nothing.
 func (c *Certificates) Err(now time.Time) error {
-	own := c.Current().own.Leaf
-	switch {
+	err := c.Current().good(now)
+	if err == nil && !c.Newest() {
+		err = errors.New("the certificate in its file cannot be used, and the last good one stays in force: mend the file; the log says what is wrong")
+	}
+	return err
+}
+
+// good says why the certificate is not good at now; nil: it is.
+func (m material) good(now time.Time) error {
+	switch own := m.own.Leaf; {
 	case now.After(own.NotAfter):
 		return fmt.Errorf("the certificate was good until %s: put a new one into its file", own.NotAfter.Format(time.RFC3339))
 	case now.Before(own.NotBefore):
 		return fmt.Errorf("the certificate is good from %s on: set the clock, or put another one into its file", own.NotBefore.Format(time.RFC3339))
-	case !c.Newest():
-		return errors.New("the certificate in its file cannot be used, and the last good one stays in force: mend the file; the log says what is wrong")
 	}
 	return nil
 }

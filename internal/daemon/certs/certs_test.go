@@ -3,6 +3,8 @@
 package certs_test
 
 import (
+	"context"
+	"crypto/x509"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/headgate/headgate/internal/certtest"
 	"github.com/headgate/headgate/internal/daemon/certs"
+	"github.com/headgate/headgate/internal/waittest"
 )
 
 func TestACertificateIsGoodForATime(t *testing.T) {
@@ -71,5 +74,73 @@ func TestAFileWithABrokenCertificateIsRefused(t *testing.T) {
 		if (err == nil) != (file.says == "") || err != nil && !strings.Contains(err.Error(), file.says) {
 			t.Errorf("%s: %v, want %q", what, err, file.says)
 		}
+	}
+}
+
+// A certificate that everybody refuses, as one that begins tomorrow or that a backup brought back, takes
+// the place of one that is good no sooner than it is good itself.
+func TestACertificateThatIsNotGoodNowReplacesNoGoodOne(t *testing.T) {
+	authority, dir := certtest.New(t), t.TempDir()
+	files := certs.Files{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	// put has the files say a certificate that is good between two times.
+	put := func(from, to time.Time) *x509.Certificate {
+		issued := authority.IssueAltered(t, "daemon", func(c *x509.Certificate) { c.NotBefore, c.NotAfter = from, to })
+		cert, key := certtest.Encode(t, issued)
+		for path, text := range map[string]string{files.Cert: cert, files.Key: key} {
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return issued.Leaf
+	}
+	now := time.Now()
+	first := put(now.Add(-time.Hour), now.Add(time.Hour))
+	c, err := certs.Open(files, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.Run(ctx) }()
+	defer func() { stop(); <-ended }()
+	inForce := func(want *x509.Certificate) bool {
+		own, err := c.Client(nil)
+		return err == nil && own.Leaf.Equal(want)
+	}
+	for what, times := range map[string][2]time.Time{
+		"begins in an hour":     {now.Add(time.Hour), now.Add(2 * time.Hour)},
+		"ended a minute before": {now.Add(-time.Hour), now.Add(-time.Minute)},
+	} {
+		put(times[0], times[1])
+		waittest.Until(t, what+" and is refused", func() bool { return c.Err(now) != nil })
+		if !inForce(first) {
+			t.Errorf("a certificate that %s is in force", what)
+		}
+		put2 := put(now.Add(-time.Hour), now.Add(time.Hour))
+		waittest.Until(t, "a good one is in force", func() bool { return inForce(put2) && c.Err(now) == nil })
+		first = put2
+	}
+	soon := put(time.Now().Add(2*time.Second), now.Add(time.Hour))
+	waittest.Until(t, "one that begins soon is in force then", func() bool { return inForce(soon) })
+	if begins := soon.NotBefore; time.Now().Before(begins) {
+		t.Errorf("it is in force before %v", begins)
+	}
+}
+
+// Without --admin, the log alone can tell an operator why nobody connects.
+func TestTheLogNamesACertificateThatHasEnded(t *testing.T) {
+	issued := certtest.New(t).IssueAltered(t, "daemon", func(c *x509.Certificate) {
+		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
+	})
+	cert, key := certtest.Encode(t, issued)
+	files := certs.Files{Cert: filepath.Join(t.TempDir(), "cert.pem"), Key: filepath.Join(t.TempDir(), "key.pem")}
+	for path, text := range map[string]string{files.Cert: cert, files.Key: key} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log strings.Builder
+	if _, err := certs.Open(files, slog.New(slog.NewTextHandler(&log, nil))); err != nil || !strings.Contains(log.String(), "the certificate was good until") {
+		t.Errorf("%v: %s", err, &log)
 	}
 }
