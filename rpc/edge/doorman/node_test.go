@@ -136,7 +136,7 @@ func TestAnyNodeAnswersForAnyResource(t *testing.T) {
 		edges, nodes = append(edges, w), append(nodes, n)
 	}
 	owned := make(map[string]bool)
-	for i := range 20 {
+	for i := 0; i < 20 || len(owned) < 3 && i < 1000; i++ { // the ports, and so the parts of the ring, are at random
 		resource := fmt.Sprintf("deep/%d", i)
 		owned[nodes[0].Ring().Owner(resource)] = true
 		for e, want := range []float64{70, 30, 0} {
@@ -150,7 +150,7 @@ func TestAnyNodeAnswersForAnyResource(t *testing.T) {
 		}
 	}
 	if len(owned) != 3 {
-		t.Errorf("%d owners of 20 resources; no test of asking others", len(owned))
+		t.Errorf("%d owners of 1,000 resources", len(owned))
 	}
 	for _, w := range edges {
 		discovery(t, w)
