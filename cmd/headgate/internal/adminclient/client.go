@@ -83,6 +83,10 @@ func unanswered(err error, host string) error {
 		return fmt.Errorf("what listens at %s does not speak HTTP: is it the decider's --edge, --listen or --gossip-address? Name its --admin address; if that has a certificate, name its authority with --ca", host)
 	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
 		return fmt.Errorf("the decider has no --admin-cert at %s: leave out --ca, --cert and --key, and mind that others on the network can read your token then", host)
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("what listens at %s hung up: look whether the decider runs, and has --admin %[1]s, which is not its --edge", host)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("the decider at %s did not answer in time: look whether it runs, and can be reached from here, or wait longer with --timeout", host)
 	case stranger:
 		return fmt.Errorf("ask the decider: %w: name the authority of its --admin-cert with --ca, and with --admin a name or address that the certificate has", err)
 	}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
@@ -91,6 +92,38 @@ func TestAnErrorOfTheDeciderChangesNoTerminal(t *testing.T) {
 	})
 	if want := "one\nb\\x1b[2J\n1:2: c\\u202ed"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%q, want %q", err, want)
+	}
+}
+
+// An --edge with a certificate hangs up on HTTP/1.1, and a decider may be too slow: neither of them is down.
+func TestAnAdminThatHangsUpOrIsSlowSaysWhatToLookAt(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-done }))
+	defer slow.Close()
+	defer close(done)
+	edge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			c.Close()
+		}
+	}))
+	defer edge.Close()
+	cmd := &cobra.Command{Use: "keys"}
+	cmd.SetContext(t.Context())
+	for address, want := range map[string]string{
+		slow.Listener.Addr().String(): "did not answer in time: look whether it runs, and can be reached from here, or wait longer with --timeout",
+		edge.Listener.Addr().String(): "hung up: look whether the decider runs, and has --admin " + edge.Listener.Addr().String() + ", which is not its --edge",
+	} {
+		a := Decider{Address: address, Timeout: 10 * time.Second}
+		if address == slow.Listener.Addr().String() {
+			a.Timeout = 50 * time.Millisecond
+		}
+		err := a.Use(cmd, func(ctx context.Context, c *Client) error {
+			return c.Ask(ctx, http.MethodGet, "/v1/keys", "", new(any))
+		})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 }
 

@@ -177,7 +177,10 @@ func set(flag *pflag.Flag, value ast.Node) error {
 	switch value.(type) {
 	case *ast.SequenceNode:
 		list, ok := flag.Value.(pflag.SliceValue)
-		if !ok {
+		switch {
+		case !ok && flag.Name == "limits":
+			return errors.New("write the path of a file of limits, and no list; if this is that file, name it with --limits")
+		case !ok:
 			return errors.New("write one value, and no list")
 		}
 		var all []string

@@ -102,9 +102,10 @@ func TestMistakesInSettings(t *testing.T) {
 		"edge: a\nhttp: [a]\nedge: b\nadmin: [c]\nedge: d": {
 			":2: http: write one value", ":3: edge: line 1 has this field already", ":4: admin: write one value", ":5: edge: line 1 has this field already",
 		},
-		"- edge":             {"write fields"},
-		"edge: a\n---\nx: y": {"more than one document"},
-		"limits: a\nedge: [": {"headgate.yaml:2: "},
+		"limits:\n  - {key: a, limit: 1/s}": {":1: limits: write the path of a file of limits, and no list; if this is that file, name it with --limits"},
+		"- edge":                            {"write fields"},
+		"edge: a\n---\nx: y":                {"more than one document"},
+		"limits: a\nedge: [":                {"headgate.yaml:2: "},
 	} {
 		_, err := executed(t, "serve", "--config", runtest.File(t, "headgate.yaml", text), "--print-config")
 		for _, want := range want {
