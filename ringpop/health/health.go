@@ -54,7 +54,7 @@ const (
 	MostPings = 200
 
 	// GreetEvery is the time between two pings of a host's own address.
-	GreetEvery = 5 * time.Second
+	GreetEvery = time.Minute
 )
 
 // Config is how hosts are asked.

@@ -21,8 +21,9 @@ import (
 
 // network is hosts that answer, refuse, or are silent.
 type network struct {
-	mu     sync.Mutex        // protects state
+	mu     sync.Mutex        // protects following fields
 	states map[string]string // "" answers
+	times  map[string]int    // pings of each
 
 	pings atomic.Int64
 }
@@ -36,10 +37,19 @@ func (n *network) set(state string, addresses ...string) {
 	}
 }
 
+// asked is how many pings a host got.
+func (n *network) asked(address string) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
+	return n.times[address+port]
+}
+
 func (n *network) ping(ctx context.Context, address string) error {
 	n.pings.Add(1)
 	n.mu.Lock()
 	state := n.states[address]
+	n.times[address]++
 	n.mu.Unlock()
 	switch state {
 	case "refuses":
@@ -92,7 +102,7 @@ func (w *watched) see(t *testing.T, what, want string) {
 // run calls test with the view that the host a has of a list.
 func run(t *testing.T, list []ringpop.Host, test func(t *testing.T, w *watched)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &watched{network: network{states: make(map[string]string)}, leaving: make(chan struct{})}
+		w := &watched{network: network{states: make(map[string]string), times: make(map[string]int)}, leaving: make(chan struct{})}
 		var err error
 		if w.listed, err = hosted.New(list...); err != nil {
 			t.Fatal(err)
@@ -308,4 +318,17 @@ func TestAListThatCannotBeWatchedIsAnError(t *testing.T) {
 	if s := m.Standings(); len(s) != 0 {
 		t.Errorf("%v", s)
 	}
+}
+
+// If another process has this host's address, it hears of this host. That a host does not
+// reach itself, as behind some networks, changes nothing.
+func TestAHostAsksItselfNowAndThen(t *testing.T) {
+	run(t, hosts("a", "b"), func(t *testing.T, w *watched) {
+		w.network.set("refuses", "a")
+		time.Sleep(10*GreetEvery + time.Second)
+		if n := w.network.asked("a"); n < 10 || n > 12 {
+			t.Errorf("it asked itself %d times in ten minutes", n)
+		}
+		w.see(t, "it does not reach itself", "a b")
+	})
 }
