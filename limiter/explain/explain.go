@@ -81,7 +81,7 @@ type Part struct {
 	// while drop-ratio has it refuse events by chance.
 	Passes float64 `json:"passes"`
 
-	// Asks: its bucket is elsewhere, and is asked for each event.
+	// Asks: its bucket is elsewhere, and is asked for each event. A bypass asks nobody.
 	Asks bool `json:"asks"`
 }
 
@@ -279,6 +279,7 @@ func Look(group *limiter.Group, limits *dynamicconfig.Snapshot, hosts int, key s
 		k.fill(status.Answering())
 	}
 	if rule.Bypassed() {
+		k.Asks = false
 		k.Because = "everything is let through: " + rule.Override.String()
 		return k
 	}

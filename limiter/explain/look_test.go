@@ -160,3 +160,19 @@ func TestALimitOfZeroIsSaidUnderAuto(t *testing.T) {
 		}
 	}
 }
+
+// While a bypass holds, no event asks the key's owner, and none is shown as if it did.
+func TestABypassedKeyAsksNobody(t *testing.T) {
+	for _, override := range []string{"bypass", "2x"} {
+		s, err := dynamicconfig.Parse("limits", []byte(`{limits: [{key: k, limit: 10/s, algorithm: exact}], overrides: [{all: true, limit: `+override+`, until: 2999-01-01T00:00:00Z, author: ada, reason: a test}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = s.At(time.Now())
+		g := limiter.NewGroup(s, 3, limiter.WithRemote("exact", &away{left: 9}))
+		g.For("k").Allow()
+		if k := explain.Look(g, s, 3, "k"); !k.InUse || k.Asks != (override == "2x") {
+			t.Errorf("%s: %+v", override, k)
+		}
+	}
+}
