@@ -4,7 +4,9 @@ package aggregator
 
 import (
 	"testing"
+	"time"
 
+	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 )
 
@@ -38,6 +40,31 @@ func TestAnOwnerThatStoodStillLeasesNothingTwice(t *testing.T) {
 		}
 		if got := claimed(t, a, back+70*s, wants("cut off", 0, 100)); got.Amount != 100 {
 			t.Errorf("swept %v: it learns for ever", swept)
+		}
+	}
+}
+
+// The first sweep after update_interval became shorter, or longer, comes later than two of them.
+func TestAnOwnerDoesNotStandStillWhenItsIntervalChanges(t *testing.T) {
+	for _, to := range []time.Duration{3 * s, 300 * s} {
+		with := func(interval time.Duration) *dynamicconfig.Snapshot {
+			rule := dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: "fair-share", Lease: 310 * s, Recalculate: dynamicconfig.None}
+			if interval < 30*s {
+				rule.Lease = 30 * s
+			}
+			return snapshot(t, dynamicconfig.Properties{UpdateInterval: interval}, rule)
+		}
+		a := New(algorithm.Builtin(), with(30*s))
+		a.Moved(-1000 * s)
+		claimed(t, a, s, wants("one", 0, 10))
+		a.GC(2 * s)
+		if err := a.Configure(with(to)); err != nil {
+			t.Fatal(err)
+		}
+		claimed(t, a, 3*s, wants("one", 10, 10))
+		a.GC(2*s + max(to, 29*s))
+		if got := claimed(t, a, 3*s+max(to, 29*s), wants("two", 0, 10)); got.Amount != 10 {
+			t.Errorf("%v: it leases %v out, and 90 are free", to, got.Amount)
 		}
 	}
 }

@@ -22,7 +22,7 @@ type Account struct {
 	Leases
 
 	rule     *dynamicconfig.Rule
-	interval time.Duration
+	interval time.Duration // the longest since the owner last said that it was running
 	of       float64       // the limit that parts are of: the latest that is not 0
 	learns   time.Duration // until when hosts get back what they have
 	swept    time.Duration // when the owner last said that it was running; 0: never
@@ -54,7 +54,7 @@ func (a *Account) Configure(_ time.Duration, c *account.Config) {
 		}
 		a.of = limit
 	}
-	a.rule, a.interval = c.Rule, c.Interval
+	a.rule, a.interval = c.Rule, max(a.interval, c.Interval)
 	a.follow(c.Settings, c.Algorithm.Weigher, c.Bands)
 }
 
@@ -158,7 +158,7 @@ func (a *Account) Expire(now time.Duration, gone func(host uint32)) {
 }
 
 // Swept implements account.Leaser.
-func (a *Account) Swept(now time.Duration) { a.swept = now }
+func (a *Account) Swept(now time.Duration) { a.swept, a.interval = now, a.settings.Interval }
 
 // Elsewhere implements account.Leaser.
 func (a *Account) Elsewhere(until time.Duration) {
