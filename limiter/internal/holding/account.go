@@ -268,7 +268,10 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 			least = min(a.tokens-missed-back, least)
 		}
 		level := stageOf(measured).Level(b.now)
-		shows := level.Burst - level.Tokens - level.Above - float64(of.latest.late)
+		shows := level.Burst - level.Tokens - level.Above - float64(of.latest.late) // because of all hosts, as the pool that answers does
+		if lender(b) != nil && a.hosts > 1 && level.Above == 0 {
+			least, most = 0, shows/a.hosts // this host may have used more or less than its part
+		}
 		of.lack, of.limit = lack{min(most, max(least, shows, 0)), a.burst}, a.rule.Limit
 	}
 	a.counts(measured)
