@@ -4,6 +4,8 @@ package rpcgrpc_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -12,11 +14,13 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/internal/certtest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
 )
@@ -78,14 +82,23 @@ func (c *fromHanging) Close() error {
 	return c.Conn.Close()
 }
 
-// between returns a Client of two edges, within a bubble.
-func between(t *testing.T) (*rpcgrpc.Client, [2]*hanging) {
+// between returns a Client of two edges, within a bubble, which speak TLS if encrypted.
+func between(t *testing.T, encrypted bool) (*rpcgrpc.Client, [2]*hanging) {
 	var edges [2]*hanging
+	var trusts *tls.Config
+	options := append(rpcgrpc.ServerDefaults(), grpc.WaitForHandlers(true))
+	if encrypted {
+		authority := certtest.New(t)
+		options = append(options, grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{
+			authority.IssueAltered(t, "edge", func(c *x509.Certificate) { c.DNSNames = []string{"a", "b"} }),
+		}})))
+		trusts = &tls.Config{RootCAs: authority.Pool()}
+	}
 	for i := range edges {
 		h := &hanging{listener: bufconn.Listen(1 << 20), goes: make(chan struct{})}
 		close(h.goes)
 		edges[i] = h
-		server, healthy := grpc.NewServer(append(rpcgrpc.ServerDefaults(), grpc.WaitForHandlers(true))...), health.NewServer()
+		server, healthy := grpc.NewServer(options...), health.NewServer()
 		rpcgrpc.Register(server, rpc.DeciderFunc(func(_ context.Context, _ string, payload *anypb.Any) (*anypb.Any, error) {
 			h.asked.Add(1)
 			time.Sleep(time.Duration(h.takes.Load()))
@@ -97,6 +110,7 @@ func between(t *testing.T) (*rpcgrpc.Client, [2]*hanging) {
 		t.Cleanup(server.Stop)
 	}
 	c, err := rpcgrpc.NewClient([]string{"a:1", "b:1"}, rpcgrpc.ClientOptions{
+		TLS: trusts,
 		Dial: func(ctx context.Context, address string) (net.Conn, error) {
 			return edges[address[0]-'a'].dial(ctx)
 		},
@@ -125,9 +139,13 @@ func failures(c *rpcgrpc.Client, lasting time.Duration) (n int) {
 }
 
 // A process that is stopped keeps its connections, and its kernel accepts new ones.
-func TestAServerThatHangsIsLeftOutAfterASecond(t *testing.T) {
+func TestAServerThatHangsIsLeftOutAfterASecond(t *testing.T)        { leftOut(t, false) }
+func TestAServerWithTLSThatHangsIsLeftOutAfterASecond(t *testing.T) { leftOut(t, true) }
+
+func leftOut(t *testing.T, encrypted bool) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c, edges := between(t)
+		c, edges := between(t, encrypted)
 		edges[1].hang()
 		if n := failures(c, 1200*time.Millisecond); n == 0 {
 			t.Error("no call reached the server that hangs")
@@ -146,7 +164,7 @@ func TestAServerThatHangsIsLeftOutAfterASecond(t *testing.T) {
 
 func TestAServerThatPausesOrIsSlowKeepsItsConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, edges := between(t)
+		c, edges := between(t, false)
 		for range 5 {
 			edges[1].hang()
 			if n := failures(c, 500*time.Millisecond); n == 0 {
