@@ -174,15 +174,14 @@ func (b *Bucket) Charge(now time.Duration, n, floor float64) float64 {
 	return n
 }
 
-// Spilt is how many tokens b had no room for until now, except for those that Reclaim
-// put back.
+// Spilt is how many tokens b had no room for until now, and how many Lower took, except for
+// those that Reclaim put back.
 func (b *Bucket) Spilt(now time.Duration) float64 {
 	b.settle(now)
 	return b.spilt
 }
 
-// Reclaim puts n tokens back at now that b had no room for, or less if fewer were
-// spilt.
+// Reclaim puts n tokens back at now, or as many as were Spilt if those are fewer.
 func (b *Bucket) Reclaim(now time.Duration, n float64) {
 	n = within(n, b.Spilt(now))
 	b.Give(now, n)
@@ -197,8 +196,10 @@ func (b *Bucket) Burst() float64 { return b.rule.Burst }
 
 // Lower leaves at most tokens at now; NaN changes nothing.
 func (b *Bucket) Lower(now time.Duration, tokens float64) {
-	if b.settle(now) > tokens {
-		b.restart(max(b.since, now), max(tokens, -MaxTokens))
+	if level := b.settle(now); level > tokens {
+		tokens = max(tokens, -MaxTokens)
+		b.spilt = min(b.spilt+(level-tokens), MaxTokens)
+		b.restart(max(b.since, now), tokens)
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 //
 // A bucket that is full does not fill. If messages are late meanwhile, because of
 // a pause, a loss or a partition, the bucket is charged later with tokens that it
-// never had. While the hosts want more than the limit, the others use all that is
-// filled in, so this debt would never be paid back, and the host would get nothing.
+// never had. A process that starts may be charged twice with what others used. While
+// the hosts want more than the limit, the others use all that is filled in, so this debt
+// would never be paid back, and the host would get nothing.
 //
 // So the debt ends if it lasts for longer than late messages are paid back, and all
 // that other hosts sent meanwhile says that they had more. Debts that all hosts

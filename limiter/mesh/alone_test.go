@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -90,6 +91,32 @@ func TestAPauseBeforeTheFirstRoundIsNotPaidFor(t *testing.T) {
 	}
 	if a, b := p.share(60); b < (a+b)/4 {
 		t.Errorf("a got %d tokens and b %d, want a quarter at least", a, b)
+	}
+}
+
+// A process that starts where others use the whole limit learns from each of them what is left.
+// Some of what they used is in that, and comes again in later messages. It pays for it once, and
+// then takes part.
+func TestAProcessThatStartsAmongOthersTakesPart(t *testing.T) {
+	for seed := range uint64(20) {
+		const hosts, rate, burst, starts = 7, 100, 100, 20
+		c := newTimeline(t, seed, hosts, ruled(rate, burst), rpctest.Faults{Delay: 5 * time.Millisecond, Reorder: 0.3, HoldBack: 400 * time.Millisecond})
+		var got [hosts]int // in the last minute
+		for c.now < stage.Instant((starts+90)*time.Second) {
+			if c.now == stage.Instant(starts*time.Second) {
+				c.restart(hosts - 1)
+			}
+			for host := range hosts {
+				n := c.take(host, c.chance.IntN(6)/5*3)
+				if c.now > stage.Instant((starts+30)*time.Second) {
+					got[host] += n
+				}
+			}
+			c.until(c.now.Add(10 * time.Millisecond))
+		}
+		if least := rate * 60 / hosts / 4; got[hosts-1] < least {
+			t.Errorf("seed %d: the hosts got %v, want %d at least of the last one", seed, got, least)
+		}
 	}
 }
 

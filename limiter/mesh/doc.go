@@ -44,8 +44,10 @@
 //     hosts pay them back as far as above.
 //
 // Messages that come late may leave one host in debt, while others use all that the limit fills
-// in. If that lasts for four intervals, the host gets back what its full bucket had no
-// room for while the messages were missing, and takes part again.
+// in. So may those that a process receives first: what is left at one host includes what
+// others used, who send it too. If that lasts for four intervals, the host gets back what its
+// full bucket had no room for while the messages were missing, or what it lost when it
+// started, and takes part again.
 //
 // A host that stops without Leave never reports what it used in its last
 // interval.

@@ -136,6 +136,17 @@ func (c *timeline) take(host, n int) (got int) {
 	return got
 }
 
+// restart begins a new process of a host. The one before sends no more messages.
+func (c *timeline) restart(host int) {
+	h := &member{Mesh: New(c.hosts[host].self, always(c.rule), Config{}), received: make([]int, len(c.hosts))}
+	c.hosts[host] = h
+	var names []string
+	for _, other := range c.hosts {
+		names = append(names, other.self)
+	}
+	h.SetPeers(names)
+}
+
 // unknown is what others used and a host has not received.
 func (c *timeline) unknown(host int) (n int) {
 	for other, h := range c.hosts {
