@@ -52,19 +52,6 @@ func (t *Table[V]) Barrier() {
 	}
 }
 
-// Len is how many keys the table has. It locks one part after another, so keys
-// that come and go meanwhile may or may not count.
-func (t *Table[V]) Len() int {
-	n := 0
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.Lock()
-		n += s.live
-		s.mu.Unlock()
-	}
-	return n
-}
-
 // Part is the locked part of a Table that one key is in. It is for the
 // goroutine that locked it, until Unlock.
 type Part[V any] struct {

@@ -79,7 +79,7 @@ func (l *lease) by() stage.Source {
 	return stage.ByAlgorithm
 }
 
-// Has implements Part: the weight of the grant, if it is in force.
+// Has is the weight of the grant, if it is in force.
 func (l *lease) Has() float64 {
 	if l.granted {
 		return l.weight

@@ -58,9 +58,6 @@ type Part interface {
 	// Part asked it. Until that has an answer, the owner takes too much for left.
 	Charging() bool
 
-	// Has is the part of the limit that the host has, in [0, 1].
-	Has() float64
-
 	// InFallback reports whether the fallback decides, though an owner or a remote bucket
 	// should, and since when, to the second. Safe for concurrent use.
 	InFallback() (since stage.Instant, ok bool)

@@ -63,7 +63,7 @@ func (s *Slots) Forget(now stage.Instant, hosts int) {
 // Tokens implements Part.
 func (s *Slots) Tokens(stage.Instant) float64 { return 0 }
 
-// Has implements Part: what is held is not free to be given to others.
+// Has is the part of the limit that the host has, in [0, 1]: what is held is not free to be given to others.
 func (s *Slots) Has() float64 {
 	weight := s.Base.Has()
 	if held := float64(s.free.Census().Held); held > 0 {
