@@ -109,6 +109,15 @@ func TestAnOperatorsDay(t *testing.T) {
 	ada.do(press(`button[value="old-shadow-new"]`))
 	ada.says("Version 6 is stored")
 
+	// One further is against the verdict, and is asked about.
+	ada.until(`document.querySelector('button[value="new-shadow-old"]')`)
+	is[int](ada, `(window.asked = [], window.confirm = (question) => (asked.push(question), asked.length > 1), 0)`)
+	ada.do(press(`button[value="new-shadow-old"]`), press(`button[value="new-shadow-old"]`))
+	ada.says("Version 7 is stored")
+	if asked := is[string](ada, `asked.join()`); strings.Count(asked, "Advance to new-shadow-old all the same?") != 2 || !strings.Contains(asked, "The verdict is wait: only ") {
+		t.Errorf("asked %q", asked)
+	}
+
 	// An operator who may only see orders sees no other key, and changes nothing.
 	grace := open(t, b)
 	grace.login(at("/keys"), c.tokens["grace"])

@@ -46,6 +46,22 @@ func TestPagesSayWhatTheyLack(t *testing.T) {
 	}
 }
 
+// A page asks before it takes a migration further against the verdict, as the command does, and not before it
+// goes back.
+func TestAStepAgainstTheVerdictIsConfirmed(t *testing.T) {
+	for verdict, asks := range map[string]bool{"advance": false, "wait": true, "back": true} {
+		u := New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(map[string]any{"changes": true, "migrations": []map[string]any{{"rule": "a", "next": "new", "back": "old", "verdict": verdict, "because": "so it is"}}})
+		}), "here")
+		w := httptest.NewRecorder()
+		u.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/migrations", http.NoBody))
+		page := w.Body.String()
+		if strings.Count(page, "hx-confirm") != strings.Count(page, `hx-confirm="The verdict is `+verdict+`: so it is. Advance to new all the same?"`) || strings.Contains(page, "hx-confirm") != asks || strings.Count(page, "<form hx-post") != 2 {
+			t.Errorf("%s: %s", verdict, page)
+		}
+	}
+}
+
 // Who opens the overview sees what is in force for all rules, and how many overrides change something.
 func TestTheOverviewSaysWhatHoldsForAllRules(t *testing.T) {
 	until := time.Date(2026, 11, 28, 3, 20, 0, 0, time.UTC)

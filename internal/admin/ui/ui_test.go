@@ -153,7 +153,7 @@ func TestAFormNamesItsVersionAsTheAPIDoes(t *testing.T) {
 			_ = json.NewEncoder(w).Encode(versions.Outcome{Version: 8, Fingerprint: "f8"})
 			return
 		}
-		v := map[string]any{"version": 7, "fingerprint": "f7", "migrations": []map[string]any{{"rule": "a", "mode": "old-shadow-new"}}}
+		v := map[string]any{"version": 7, "fingerprint": "f7", "migrations": []map[string]any{{"rule": "a", "mode": "old-shadow-new", "next": "new-shadow-old"}}}
 		if r.URL.Path == "/v1/me" {
 			v = map[string]any{"changes": true}
 		}
