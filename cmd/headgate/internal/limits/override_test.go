@@ -69,6 +69,28 @@ func TestOverridesAreWrittenListedAndEnded(t *testing.T) {
 	runtest.Expect(t, "all, ended", limits("bypass", "--all", "--end", "-m", "it works"), "override of all rules removed")
 }
 
+func TestARefusedChangeIsNotSaidToBeMade(t *testing.T) {
+	on := []string{"--limits-db", t.TempDir()}
+	file := runtest.File(t, "limits.yaml", shop)
+	must(t, append(on, "apply", file, "-m", "first limits")...)
+	for name, args := range map[string][]string{
+		"a bypass of all":            append(on, "bypass", "--all", "--for", "2h", "-m", "x"),
+		"an override":                append(on, "override", "login:*", "0/s", "--for", "2h", "-m", "x"),
+		"a bypass of all, in a file": {"bypass", file, "--all", "--for", "2h", "-m", "x"},
+		"a limit":                    append(on, "set", "login:*", "1/h", "-m", "x"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, said, err := execute(t, append([]string{"limits"}, args...)...)
+			if err == nil {
+				t.Fatal("it was not refused")
+			}
+			if out != "" && !strings.HasPrefix(out, "if you confirm it:\n") {
+				t.Errorf("%s%s%v", out, said, err)
+			}
+		})
+	}
+}
+
 // A file from version control does not have the override of last night. To apply it ends the
 // override, which is not what its author has in mind, so apply asks first.
 func TestApplyAsksBeforeItEndsAnOverrideThatHolds(t *testing.T) {

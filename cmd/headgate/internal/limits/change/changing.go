@@ -193,11 +193,12 @@ func (c *changing) store(ctx context.Context, cmd *cobra.Command, db history.Sto
 	if old == nil {
 		fmt.Fprintf(out, "%s cannot be used, and is replaced\n", on.Name())
 	}
-	if err := c.review(cmd, old, s, on.Number == 0, why...); err != nil {
+	differs, err := c.review(cmd, old, s, on.Number == 0, why...)
+	if err != nil {
 		return err
 	}
 	if c.dryRun {
-		fmt.Fprintf(out, "nothing was changed: version %d stays the newest\n", on.Number)
+		fmt.Fprintf(out, "%snothing was changed: version %d stays the newest\n", differs, on.Number)
 		return nil
 	}
 	v, err := db.Append(ctx, history.Change{Base: on.Number, Seen: on.Fingerprint, Text: s.Text(), Author: author, Message: c.message})
@@ -205,29 +206,35 @@ func (c *changing) store(ctx context.Context, cmd *cobra.Command, db history.Sto
 		return err
 	}
 	c.done.Stored, c.done.Version = true, v.Number
-	fmt.Fprintf(out, "version %d is stored\n", v.Number)
+	fmt.Fprintf(out, "%sversion %d is stored\n", differs, v.Number)
 	return nil
 }
 
-// review prints what differs in new from old, and asks whether what is dangerous is meant. old is
-// nil if it cannot be parsed. The first version has no dangers of its own: no host used limits
-// before it.
-func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, first bool, why ...string) error {
+// review asks whether what is dangerous in the change from old to new is meant, and returns lines
+// that say what differs, for after the change: before it, they would say that it was made. If
+// review asks, it prints them itself, and returns none. old is nil if it cannot be parsed. The first
+// version has no dangers of its own: no host used limits before it.
+func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, first bool, why ...string) (differs string, err error) {
 	if old != nil {
 		changes := dynamicconfig.Diff(old, new)
 		c.done.Changes = changesOf(changes)
 		if len(changes) == 0 {
-			fmt.Fprintln(c.people(cmd), "the limits mean the same: only comments or layout change")
+			differs = "the limits mean the same: only comments or layout change\n"
 		}
 		for _, change := range changes {
-			fmt.Fprintln(c.people(cmd), change)
+			differs += fmt.Sprintln(change)
 		}
 		if !first {
 			why = append(why, dangers(old, new, changes)...)
 		}
 	}
+	sure := c.yes || c.dryRun || len(why) == 0
+	if !sure {
+		fmt.Fprintf(c.people(cmd), "if you confirm it:\n%s", differs)
+		differs = ""
+	}
 	for _, w := range dynamicconfig.NewWarnings(old, new) {
 		fmt.Fprintln(cmd.ErrOrStderr(), w)
 	}
-	return confirm(cmd, c.yes || c.dryRun, why...)
+	return differs, confirm(cmd, sure, why...)
 }

@@ -50,19 +50,20 @@ func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string)
 	if err != nil {
 		return err
 	}
-	if err := c.review(cmd, old, s, false); err != nil {
+	differs, err := c.review(cmd, old, s, false)
+	if err != nil {
 		return err
 	}
 	c.done.File = file
 	if c.dryRun || changed == string(data) {
-		fmt.Fprintf(c.people(cmd), "%s: nothing was changed\n", file)
+		fmt.Fprintf(c.people(cmd), "%s%s: nothing was changed\n", differs, file)
 		return nil
 	}
 	if err := replaceText(path, string(data), changed, info); err != nil {
 		return err
 	}
 	c.done.Stored = true
-	fmt.Fprintf(c.people(cmd), "%s: written\n", file)
+	fmt.Fprintf(c.people(cmd), "%s%s: written\n", differs, file)
 	return nil
 }
 
