@@ -51,7 +51,9 @@ func New(refused func(error)) (*Export, error) {
 		CachedReporter:         newReporter(registry, refused),
 		OmitCardinalityMetrics: true,
 	}, every)
-	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxReads, Timeout: longest})
+	// CoalesceGather: a read that takes too long is not ended by its timeout. Without it, the next one
+	// does the same work beside it, and is slower still.
+	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxReads, Timeout: longest, CoalesceGather: true})
 	return &Export{Handler: handler, registry: registry, scope: scope, closer: closer}, nil
 }
 

@@ -66,3 +66,34 @@ func TestWhatIsCountedIsRead(t *testing.T) {
 		}
 	})
 }
+
+// A read that timed out goes on, and the next one does not do the same work beside it.
+func TestTheNextReadSharesTheWorkOfASlowOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := New(func(err error) { t.Error(err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var reads atomic.Int64
+		if err := e.Gauge("slow", func() float64 {
+			time.Sleep(longest + longest/2)
+			return float64(reads.Add(1))
+		}); err != nil {
+			t.Fatal(err)
+		}
+		read := func() *httptest.ResponseRecorder {
+			w := httptest.NewRecorder()
+			e.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), "GET", "/metrics", nil))
+			return w
+		}
+		if w := read(); w.Code != 503 {
+			t.Errorf("the first read is answered %d", w.Code)
+		}
+		if w := read(); w.Code != 200 || !strings.Contains(w.Body.String(), "\nheadgate_slow 1\n") {
+			t.Errorf("the next read is answered %d", w.Code)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -95,8 +95,8 @@ type counters struct {
 	inFallback      int  // keys that use their fallback, as far as rules are flushed
 	shown           bool // fallbacks is more than 0
 	rejected        [stage.Reasons]tally.Counter
-	divergence      [5]tally.Counter
-	asked           *asked // nil: no owner was asked yet
+	divergence      *[5]tally.Counter // nil: no migration has measured yet
+	asked           *asked            // nil: no owner was asked yet
 }
 
 // asked are the counters of a share.Asked.
@@ -168,8 +168,9 @@ func (m *Metrics) Flush(key string, r *Rule) {
 	}
 	if d := r.divergence; d != (stage.Divergence{}) {
 		r.divergence = stage.Divergence{}
+		c := m.divergenceOf(key)
 		for i, n := range [5]int64{d.Both, d.OnlyOld, d.OnlyNew, d.Neither, d.Skipped} {
-			m.of(key).divergence[i].Inc(n)
+			c[i].Inc(n)
 		}
 	}
 }
@@ -199,6 +200,18 @@ func (m *Metrics) askedOf(key string) *asked {
 	return c.asked
 }
 
+// divergenceOf are the counters of how the two sides of a migration of the rule with this key answered.
+func (m *Metrics) divergenceOf(key string) *[5]tally.Counter {
+	c := m.of(key)
+	if c.divergence == nil {
+		c.divergence = new([5]tally.Counter)
+		for i, answer := range [5]string{"both", "only_old", "only_new", "neither", "not_measured"} {
+			c.divergence[i] = c.scope.Tagged(map[string]string{"allowed_by": answer}).Counter("divergence")
+		}
+	}
+	return c.divergence
+}
+
 // rejectedFor is the counter of what was rejected for a reason.
 func (c *counters) rejectedFor(reason stage.Reason) tally.Counter {
 	if c.rejected[reason] == nil {
@@ -209,6 +222,11 @@ func (c *counters) rejectedFor(reason stage.Reason) tally.Counter {
 
 // maxRules bounds the rules that have metrics of their own.
 const maxRules = 10_000
+
+// fromTheBeginning are the reasons whose counters a rule has from its first use on, at 0, so that
+// alerts see the first rejection. The others come with it: each counter of a rule costs
+// 2 kB of memory, and a line for each rule in /metrics.
+var fromTheBeginning = [...]stage.Reason{stage.Limited, stage.TooManyKeys, stage.InFlight, stage.Failed}
 
 // of are the metrics of the rule with this key.
 func (m *Metrics) of(key string) *counters {
@@ -226,13 +244,8 @@ func (m *Metrics) of(key string) *counters {
 		scope: scope, allowed: scope.Counter("allowed"), soft: scope.Counter("soft"), bypassed: scope.Counter("bypassed"),
 		waited: scope.Counter("waited"), charged: scope.Counter("charged"), fallbacks: scope.Gauge("fallbacks"),
 	}
-	for i := range c.rejected {
-		if reason := stage.Reason(i); reason > stage.Bypassed && reason != stage.Forbidden {
-			c.rejectedFor(reason) // so that it is there from the beginning, at 0
-		}
-	}
-	for i, answer := range [5]string{"both", "only_old", "only_new", "neither", "not_measured"} {
-		c.divergence[i] = scope.Tagged(map[string]string{"allowed_by": answer}).Counter("divergence")
+	for _, reason := range fromTheBeginning {
+		c.rejectedFor(reason)
 	}
 	m.rules[key] = c
 	return c

@@ -28,3 +28,24 @@ func TestHugeCostsCountAsMuchAsBucketsCount(t *testing.T) {
 		}
 	}
 }
+
+// 10,000 rules have metrics of their own, so what a rule does not need costs much in /metrics.
+func TestARuleHasFewMetricsUntilItNeedsMore(t *testing.T) {
+	scope := tally.NewTestScope("", nil)
+	m, r := New(scope), new(Rule)
+	before := len(scope.Snapshot().Counters())
+	counters := func() int {
+		m.Flush("k", r)
+		return len(scope.Snapshot().Counters()) - before
+	}
+	r.Counts.Allowed = 1
+	if n := counters(); n != 9 { // five, and four reasons to reject
+		t.Errorf("a rule has %d counters", n)
+	}
+	r.Diverged(stage.Divergence{Both: 1})
+	r.Refused(stage.Canceled, 1, false)
+	r.Refused(stage.Limited, 1, false)
+	if n := counters(); n != 9+5+1 {
+		t.Errorf("a rule under a migration, whose callers leave, has %d counters", n)
+	}
+}
