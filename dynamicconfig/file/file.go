@@ -134,7 +134,7 @@ func (s *Source) read() (*dynamicconfig.Snapshot, state, error) {
 
 func unreadable(err error) (*dynamicconfig.Snapshot, state, error) {
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("config file is missing: create it, or correct the path: %w", err)
+		err = fmt.Errorf("config file is missing: %w", err)
 	} else {
 		err = fmt.Errorf("config file cannot be read: %w", err)
 	}
@@ -145,7 +145,7 @@ func unreadable(err error) (*dynamicconfig.Snapshot, state, error) {
 func (s *Source) readFolder() (*dynamicconfig.Snapshot, state, error) {
 	entries, err := os.ReadDir(s.path)
 	if err != nil {
-		return unreadable(err)
+		return unreadable(filewatch.Remedied(err))
 	}
 	var files []dynamicconfig.File
 	hash := sha256.New()

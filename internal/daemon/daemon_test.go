@@ -356,7 +356,7 @@ func TestMistakesAreToldAndLeaveNothingBehind(t *testing.T) {
 		{"no such database", func(c *Config) { c.Limits, c.LimitsDB = "", "mysql://h/db" }, "mysql:// is no database of limits"},
 		{"a password of limits", func(c *Config) { c.Limits, c.LimitsDB = "", "postgres://u:p@h/db" }, "put it into ~/.pgpass or PGPASSWORD"},
 		{"limits twice", func(c *Config) { c.LimitsDB = "db" }, "a file of limits is given, and a database: choose one"},
-		{"limits gone", func(c *Config) { c.Limits += ".gone" }, "config file is missing"},
+		{"limits gone", func(c *Config) { c.Limits += ".gone" }, "config file is missing: stat "},
 		{"limits broken", func(c *Config) { c.Limits = write(t, "broken.yaml", "limits:\n  - {key: k, limit: 3 apples}\n") }, "limits: broken.yaml:2:"},
 		{"no such algorithm", func(c *Config) {
 			c.Limits = write(t, "l.yaml", "limits:\n  - {key: k, limit: 3/s, algorithm: magic}\n")

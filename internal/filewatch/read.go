@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/headgate/headgate/internal/textfile"
@@ -20,7 +21,7 @@ var ErrWriting = errors.New("it is being written: close it, or write a new file 
 func Read(path string, most int64) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, Remedied(err)
 	}
 	switch {
 	case info.IsDir():
@@ -30,7 +31,7 @@ func Read(path string, most int64) ([]byte, error) {
 	}
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, Remedied(err)
 	}
 	defer f.Close()
 	if writing(f) {
@@ -55,4 +56,15 @@ func Read(path string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return text, nil
+}
+
+// Remedied is err, of a file that was to be read, with what to do about it.
+func Remedied(err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: create it, or correct the path", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: let the user that runs this (uid %d) read the file and enter its folders", err, os.Geteuid())
+	}
+	return err
 }

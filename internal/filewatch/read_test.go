@@ -3,6 +3,9 @@
 package filewatch_test
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,6 +36,18 @@ func TestAFileIsReadAsOtherSystemsWriteIt(t *testing.T) {
 func TestAFolderIsNoFile(t *testing.T) {
 	folder := t.TempDir()
 	if _, err := filewatch.Read(folder, 10); err == nil || err.Error() != folder+" is a folder: name a file" {
+		t.Error(err)
+	}
+}
+
+func TestErrorsSayWhatToDo(t *testing.T) {
+	_, err := filewatch.Read(filepath.Join(t.TempDir(), "none"), 10)
+	if !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), ": create it, or correct the path") {
+		t.Error(err)
+	}
+	// Root may read all files, so nothing is read here.
+	err = filewatch.Remedied(&fs.PathError{Op: "open", Path: "limits.yaml", Err: fs.ErrPermission})
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), fmt.Sprintf("limits.yaml: permission denied: let the user that runs this (uid %d) read", os.Geteuid())) {
 		t.Error(err)
 	}
 }

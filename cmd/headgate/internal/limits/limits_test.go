@@ -57,7 +57,7 @@ func TestLimitsCheck(t *testing.T) {
 	if err == nil || err.Error() != "limits check: 2 of 3 files cannot be used" || !strings.HasPrefix(out, good+": good") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	for _, want := range []string{"bad.yaml:3:12: rule \"a\": limit: \"10\" has no unit", "    limit: 10\n      |            ^\n", "bad.yaml:5:5:", "did you mean limit?", "nowhere.yaml: no such file"} {
+	for _, want := range []string{"bad.yaml:3:12: rule \"a\": limit: \"10\" has no unit", "    limit: 10\n      |            ^\n", "bad.yaml:5:5:", "did you mean limit?", "nowhere.yaml: no such file or directory: create it, or correct the path"} {
 		if !strings.Contains(problems, want) {
 			t.Errorf("no %q in\n%s", want, problems)
 		}

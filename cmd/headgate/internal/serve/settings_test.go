@@ -178,8 +178,9 @@ func TestSettingsAreChecked(t *testing.T) {
 		t.Errorf("%s, %v", out, err)
 	}
 	for want, args := range map[string][]string{
-		"go together":  {"--tls-cert", "x"},
-		"no such file": {"--policy", "nowhere"},
+		"go together": {"--tls-cert", "x"},
+		"the file of operators: stat nowhere: no such file or directory: create it, or correct the path": {"--admin", "127.0.0.1:0", "--operators", "nowhere"},
+		"members: stat nowhere: no such file or directory: create it, or correct the path":               {"--members-file", "nowhere"},
 		"1 of 1 files": {"--limits", runtest.File(t, "limits.yaml", "limits: [{key: a}]")},
 	} {
 		if _, err := executed(t, append([]string{"serve", "--config", good, "--check"}, args...)...); err == nil || !strings.Contains(err.Error(), want) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	folder "github.com/headgate/headgate/dynamicconfig/file"
+	"github.com/headgate/headgate/internal/filewatch"
 )
 
 // Load reads and parses one file of limits, or a folder of them.
@@ -42,7 +43,7 @@ func Read(stdin io.Reader, file string) (name string, data []byte, err error) {
 	if name = "stdin"; file != "-" {
 		f, err := os.Open(file)
 		if err != nil {
-			return file, nil, err
+			return file, nil, filewatch.Remedied(err)
 		}
 		defer func() { _ = f.Close() }() // it was only read
 		name, in = file, f
