@@ -62,6 +62,16 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 			rule:    "limit: 60/s, algorithm: elastic, fallback: closed", cut: true, do: func(n *headgate.Node) { n.For("k").Allow() },
 			want: "refused: the fallback `closed`", now: "`fallback: closed` refuses everything",
 		},
+		"the owner learns": {
+			refuses: true,
+			rule:    "limit: 60/s, algorithm: fair-share, fallback: closed", do: func(n *headgate.Node) { n.For("k").Allow() },
+			want: "refused: the fallback `closed`", now: "UTC (for `learning`, 10s, an owner that is new to the key, as after a start, grants nothing to hosts that held nothing); `fallback: closed` refuses everything",
+		},
+		"slots, and the owner learns": {
+			refuses: true,
+			rule:    "limit: 3 in-flight, algorithm: fair-share, fallback: closed, learning: 1m", do: func(n *headgate.Node) { n.For("k").TryAcquire(1) },
+			now: "UTC (for `learning`, 1m0s, an owner",
+		},
 		"exact, and the owner is gone": {
 			refuses: true,
 			rule:    "limit: 60/s, algorithm: exact, fallback: closed", cut: true, do: func(n *headgate.Node) { n.For("k").Allow() },
@@ -125,12 +135,12 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 				n.For("k").TryAcquire(1)
 				n.For("k").TryAcquire(1)
 			},
-			now: "UTC; `fallback: even` gives it 1; all 1 slots of this host are held, of 3 in-flight in the cluster",
+			now: "; `fallback: even` gives it 1; all 1 slots of this host are held, of 3 in-flight in the cluster",
 		},
 		"slots, and the owner is gone": {
 			refuses: true,
 			rule:    "limit: 3 in-flight, algorithm: fair-share, fallback: closed", cut: true, do: func(n *headgate.Node) { n.For("k").TryAcquire(1) },
-			now: "UTC; `fallback: closed` refuses everything",
+			now: "; `fallback: closed` refuses everything",
 		},
 		"a caller of higher priority": {
 			refuses: true,

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	rules "github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/exact"
@@ -92,7 +93,7 @@ func (k *Key) slots(rule *dynamicconfig.Rule, aside int64) []string {
 	most := value(k.Burst)
 	var say []string
 	if k.Fallback {
-		say = append(say, "the key's owner has granted this host no slots"+k.since())
+		say = append(say, "the key's owner has granted this host no slots"+k.since()+k.learning(rule))
 		switch rule.Fallback {
 		case dynamicconfig.FallbackClosed:
 			k.Refuses = true
@@ -135,13 +136,21 @@ func (k *Key) since() string {
 	return " since " + k.FallbackSince.UTC().Format(time.DateTime) + " UTC"
 }
 
+// learning says for how long an owner that is new to the key grants nothing; empty if it does at once.
+func (k *Key) learning(rule *dynamicconfig.Rule) string {
+	if rule.Learning <= 0 || !rules.Leases(k.Algorithm) {
+		return ""
+	}
+	return fmt.Sprintf(" (for `learning`, %v, an owner that is new to the key, as after a start, grants nothing to hosts that held nothing)", rule.Learning)
+}
+
 // inFallback says how the fallback decides.
 func (k *Key) inFallback(rule *dynamicconfig.Rule, hosts int) []string {
 	why := "the key's owner has granted this host nothing yet, or its grant ran out because the owner did not answer"
 	if k.Asks && k.Algorithm != limiter.Auto {
 		why = "the remote bucket does not answer"
 	}
-	why += k.since()
+	why += k.since() + k.learning(rule)
 	switch rule.Fallback {
 	case dynamicconfig.FallbackOpen:
 		return []string{why, "`fallback: open` allows everything"}
