@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -117,7 +118,9 @@ func TestTheChart(t *testing.T) {
 		"with all": {
 			"tlsSecret": "tls", "clusterTLSSecret": "cluster", "settings": map[string]any{"max_connections": 5, "lame_duck": "10s"},
 			"nodeSelector": map[string]any{"a": "b"}, "tolerations": []any{map[string]any{"key": "k", "operator": "Exists"}},
-			"affinity": map[string]any{"podAntiAffinity": map[string]any{}},
+			"affinity":  map[string]any{"podAntiAffinity": map[string]any{}},
+			"operators": map[string]any{"callers": []any{map[string]any{"name": "ada", "tokens": []any{"sha256:00"}, "see": []any{"*"}}}},
+			"policy":    map[string]any{"anyone": map[string]any{"use": []any{"*"}}},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -153,6 +156,20 @@ func TestTheChart(t *testing.T) {
 			var settings map[string]any
 			if err := yaml.UnmarshalStrict([]byte(config.Data["headgate.yaml"]), &settings); err != nil || settings["edge"] != ":7934" {
 				t.Errorf("%v\n%s", err, config.Data["headgate.yaml"])
+			}
+			for _, name := range []string{"operators", "policy"} {
+				path, named := settings[name].(string)
+				if _, want := values[name]; named != want {
+					t.Errorf("%s: %v", name, settings[name])
+				}
+				text, mounted := config.Data[strings.TrimPrefix(path, "/etc/headgate/")]
+				if mounted != named {
+					t.Errorf("%s is %q, and the files are %v", name, path, slices.Sorted(maps.Keys(config.Data)))
+				}
+				var has map[string]any
+				if err := yaml.UnmarshalStrict([]byte(text), &has); err != nil || named && !reflect.DeepEqual(has, values[name]) {
+					t.Errorf("%s: %v\n%s", name, err, text)
+				}
 			}
 			var limits struct {
 				Limits []map[string]any `json:"limits"`
