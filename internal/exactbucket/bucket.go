@@ -174,18 +174,10 @@ func (b *Bucket) Charge(now time.Duration, n, floor float64) float64 {
 	return n
 }
 
-// Spilt is how many tokens b had no room for until now, and how many Lower took, except for
-// those that Reclaim put back.
+// Spilt is how many tokens b had no room for until now, and how many Lower took.
 func (b *Bucket) Spilt(now time.Duration) float64 {
 	b.settle(now)
 	return b.spilt
-}
-
-// Reclaim puts n tokens back at now, or as many as were Spilt if those are fewer.
-func (b *Bucket) Reclaim(now time.Duration, n float64) {
-	n = within(n, b.Spilt(now))
-	b.Give(now, n)
-	b.spilt = max(b.spilt-n, 0)
 }
 
 // Rate is how fast b fills, in tokens/s.

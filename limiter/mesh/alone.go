@@ -4,24 +4,26 @@ package mesh
 
 import (
 	"math"
+	"time"
 
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// alone notices that this host's bucket is in debt while others have tokens.
+// alone notices that this host's bucket is in debt while another host has tokens.
 //
 // A bucket that is full does not fill. If messages are late meanwhile, because of
 // a pause, a loss or a partition, the bucket is charged later with tokens that it
-// never had. A process that starts may be charged twice with what others used. While
-// the hosts want more than the limit, the others use all that is filled in, so this debt
-// would never be paid back, and the host would get nothing.
+// never had. A process that starts may be charged twice with what others used, or have
+// tokens that others lack. While the hosts want more than the limit, the others use all that is
+// filled in, so this debt would never be paid back, and the host would get nothing, or a token
+// before a message comes.
 //
 // So the debt ends if it lasts for longer than late messages are paid back, and all
-// that other hosts sent meanwhile says that they had more. Debts that all hosts
+// that one other host sent meanwhile says that it had more. Debts that all hosts
 // have stay.
 type alone struct {
 	since stage.Instant // when the debt began; math.MaxInt64: there is none
-	lack  float64       // the least that others had more, since then
+	lack  float64       // the least that the other host had more, since then
 }
 
 var noDebt = alone{since: math.MaxInt64}
@@ -42,4 +44,35 @@ func (a *alone) observe(now stage.Instant, level, lack float64, p *pauses) float
 		}
 	}
 	return 0
+}
+
+// back is how many tokens a bucket may get back.
+type back struct {
+	most   float64
+	spilt  float64 // of the bucket, counted in most
+	starts int64   // of the table, counted in most; each change of the rule lowers it by 1
+}
+
+// grow counts what the bucket spilt, and each tokens for each process that started since and each
+// change of the rule: other hosts may have that much more from then on. No debt is deeper than
+// deepest.
+func (b *back) grow(spilt float64, starts int64, each, deepest float64) {
+	b.most = min(b.most+spilt-b.spilt+each*float64(starts-b.starts), deepest)
+	b.spilt, b.starts = spilt, starts
+}
+
+// giveBack puts n tokens into the bucket, or as many as it may get back if those are fewer.
+func (e *entry) giveBack(at time.Duration, n float64) {
+	if n = min(n, e.back.most); n > 0 {
+		e.bucket.Give(at, n)
+		e.back.most -= n
+		e.notAlone()
+	}
+}
+
+// notAlone has all hosts that have more begin to count anew.
+func (e *entry) notAlone() {
+	for i := range e.others {
+		e.others[i].alone = noDebt
+	}
 }

@@ -120,6 +120,82 @@ func TestAProcessThatStartsAmongOthersTakesPart(t *testing.T) {
 	}
 }
 
+// even is share, in which both get a quarter at least, and both together not more than limit and
+// the tokens.
+func (p *pair) even(limit, tokens int) {
+	p.t.Helper()
+	const seconds = 60
+	a, b := p.share(seconds)
+	if min(a, b) < (a+b)/4 {
+		p.t.Errorf("a got %d tokens and b %d, want a quarter at least", a, b)
+	}
+	if most := limit*seconds + tokens + limit; a+b > most { // what both use before they hear of each other
+		p.t.Errorf("admitted %d, want %d at most", a+b, most)
+	}
+}
+
+// A host lacks a little less than what is filled in between two messages. So it gets a token
+// before each, and is in debt after it.
+func TestAHostThatGetsATokenNowAndThenGetsItsPartAgain(t *testing.T) {
+	const limit, burst, used = 40, 40, 18
+	p := newPair(t, ruled(limit, burst))
+	p.share(1) // both know the key
+	for range 10 {
+		p.now = p.now.Add(500 * time.Millisecond)
+		p.send(p.a, p.b, "arrive")
+		p.send(p.b, p.a, "arrive")
+	}
+	p.do(p.a, stage.TakeTokens, used)
+	p.now = p.now.Add(500 * time.Millisecond) // b is full, and a again
+	p.send(p.a, p.b, "arrive")
+	if a, b := p.left(p.a), p.left(p.b); a-b != used {
+		t.Fatalf("a has %v tokens and b %v, want %d less", a, b, used)
+	}
+	p.even(limit, burst)
+}
+
+// A process starts with a full bucket, and learns too late that there is less. It uses that. The
+// others pay for it, but not for as long as it runs.
+func TestAHostIsNotInDebtForGoodAfterAnotherStarted(t *testing.T) {
+	const limit, burst = 50, 150
+	p := newPair(t, ruled(limit, burst))
+	p.do(p.a, stage.TakeTokens, 1)
+	p.do(p.b, stage.TakeTokens, 1)
+	for range 2 {
+		p.send(p.a, p.b, "arrive")
+		p.send(p.b, p.a, "arrive")
+	}
+	p.now = p.now.Add(time.Second)
+	p.do(p.a, stage.TakeTokens, burst)
+	before := p.a
+	p.a = New("a", always(p.rule), Config{})
+	p.a.SetPeers([]string{"a", "b"})
+	p.do(p.b, stage.TakeTokens, 1)
+	p.send(p.b, p.a, "arrive") // b has not heard of what a used
+	p.send(before, p.b, "arrive")
+	if a, b := p.left(p.a), p.left(p.b); a < burst-1 || b > 0 {
+		t.Fatalf("a has %v tokens and b %v", a, b)
+	}
+	p.even(limit, burst)
+}
+
+// Hosts hear of another limit at different times. Their buckets differ from then on.
+func TestHostsThatHearOfAnotherLimitLateTakePart(t *testing.T) {
+	const before, after, burst = 10, 50, 100
+	p := newPair(t, ruled(before, burst))
+	p.share(30)
+	p.rule = ruled(after, burst)
+	p.a.rules = always(p.rule)
+	p.a.Configure(p.now)
+	p.now = p.now.Add(time.Second)
+	p.b.rules = always(p.rule)
+	p.b.Configure(p.now)
+	if a, b := p.left(p.a), p.left(p.b); a-b < 20 {
+		t.Fatalf("a has %v tokens and b %v, want less", a, b)
+	}
+	p.even(after, burst)
+}
+
 // A debt that all hosts have is paid by all.
 func TestADebtOfAllHostsStays(t *testing.T) {
 	const limit, burst = 10, 1000

@@ -45,9 +45,16 @@
 //
 // Messages that come late may leave one host in debt, while others use all that the limit fills
 // in. So may those that a process receives first: what is left at one host includes what
-// others used, who send it too. If that lasts for four intervals, the host gets back what its
-// full bucket had no room for while the messages were missing, or what it lost when it
-// started, and takes part again.
+// others used, who send it too. And hosts that start, or hear of another limit, at different
+// times may have more than the others. If another host has more for four intervals, the host
+// in debt gets that back and takes part again, but not more than
+//
+//   - what its full bucket had no room for while the messages were missing,
+//   - what it lost when it started,
+//   - a burst and what the limit fills in four intervals for each other process that starts
+//     and each change of the limit or burst.
+//
+// In sum it is never more than the deepest debt: the last of these for each host.
 //
 // A host that stops without Leave never reports what it used in its last
 // interval.

@@ -133,8 +133,9 @@ type sender struct {
 	late         bool        // the process before it has sent a message since
 	gone         atomic.Bool // forgotten, or replaced
 
-	mu    sync.Mutex // protects round, and is held while a message is received
-	round uint64
+	mu     sync.Mutex // protects following fields, and is held while a message is received
+	round  uint64
+	starts bool // it started later than this process, and is not in the table's starts yet
 }
 
 const (
@@ -167,7 +168,7 @@ func (m *members) sender(now stage.Instant, host string, id uint64) (s *sender, 
 		if s == nil && p == nil && len(m.senders) >= maxSenders {
 			return nil, 0, errTooManySenders
 		}
-		next := &sender{id: id}
+		next := &sender{id: id, starts: s != nil || p == nil || p.after > 0}
 		if s != nil {
 			next.previous = s.id
 			s.gone.Store(true)

@@ -197,7 +197,6 @@ func (m *Mesh) DoAt(now stage.Instant, op stage.Operation) (stage.Outcome, error
 		}
 	}
 	if o.OK && used != 0 {
-		e.alone = noDebt
 		m.use(s, e, used)
 	}
 	o.Left = e.bucket.Level(at)

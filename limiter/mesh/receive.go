@@ -55,6 +55,10 @@ func (m *Mesh) ReceiveAt(now stage.Instant, host string, g *meshusage.Report) er
 	if g.Version < s.round {
 		return nil // a newer message, which says all that this one does, came first
 	}
+	if s.starts {
+		s.starts = false
+		m.starts.Add(1)
+	}
 	s.round = g.Version
 	paused := m.paused(now)
 	for i := range g.Rows {
@@ -84,6 +88,7 @@ func (m *Mesh) receive(now stage.Instant, s *sender, acked uint64, g *meshusage.
 	r, at, used, lost := e.from(s), time.Duration(now), float64(row.Tokens), 0.0
 	each := e.bucket.Burst() + e.bucket.Rate()*m.pauses.most().Seconds()
 	floor := -each * float64(m.hosts.Load())
+	e.back.grow(e.bucket.Spilt(at), m.starts.Load(), each, -floor)
 	switch {
 	case r.of != nil && row.Born < r.born:
 		return // a repeated message about a count that ended
@@ -95,13 +100,13 @@ func (m *Mesh) receive(now stage.Instant, s *sender, acked uint64, g *meshusage.
 		case paused:
 			e.bucket.Give(at, lack)
 		case used > r.used:
-			e.bucket.Reclaim(at, e.alone.observe(now, level, lack, &m.pauses))
+			e.giveBack(at, r.alone.observe(now, level, lack, &m.pauses))
 		}
 	case row.Born > g.After:
-		*r = received{known: r.known}
+		*r = received{known: r.known, alone: noDebt}
 		lost = e.settle(at, r, used, floor)
 	default:
-		*r = received{known: r.known}
+		*r = received{known: r.known, alone: noDebt}
 		e.bucket.Lower(at, max(row.Left, floor))
 	}
 	m.metrics.uncharged.Inc(int64(lost))

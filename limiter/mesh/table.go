@@ -33,6 +33,7 @@ type table struct {
 	keys   atomic.Int64
 	most   int64         // keys
 	round  atomic.Uint64 // under way; the first is 1
+	starts atomic.Int64  // processes that started later than this one, and that it heard of
 	pauses
 }
 
@@ -54,7 +55,7 @@ type entry struct {
 	sent    float64 // own.used as of the last round that sent it
 	sentIn  uint64  // that round
 	others  []received
-	alone   alone
+	back    back
 }
 
 // count is what a host used of a key since it began to count.
@@ -70,6 +71,8 @@ type received struct {
 	known float64 // what the process knew, at least, of own.used
 
 	charged, uncharged float64 // see settle
+
+	alone alone
 }
 
 func (t *table) shard(key string) *shard { return &t.shards[maphash.String(t.seed, key)%shards] }
@@ -109,6 +112,9 @@ func (t *table) entry(now stage.Instant, key string, rule *dynamicconfig.Rule) (
 // follow puts e under rule. Until now, its bucket filled by the rule before. The caller holds e.mu.
 func (e *entry) follow(now stage.Instant, rule *dynamicconfig.Rule) {
 	if e.rule != rule {
+		if bucketRule(e.rule) != bucketRule(rule) {
+			e.back.starts--
+		}
 		e.rule = rule
 		e.bucket.Follow(time.Duration(now), bucketRule(rule))
 	}
@@ -128,7 +134,7 @@ func (t *table) add(now stage.Instant, s *shard, key string, rule *dynamicconfig
 		return nil
 	}
 	key = strings.Clone(key) // it may be part of a message
-	e := &entry{key: key, rule: rule, touched: now, alone: noDebt, bucket: exactbucket.New(time.Duration(t.pauses.since(now)), bucketRule(rule))}
+	e := &entry{key: key, rule: rule, touched: now, back: back{starts: t.starts.Load()}, bucket: exactbucket.New(time.Duration(t.pauses.since(now)), bucketRule(rule))}
 	s.entries[key] = e
 	return e
 }
@@ -142,7 +148,7 @@ func bucketRule(rule *dynamicconfig.Rule) exactbucket.Rule {
 func (e *entry) fill(now stage.Instant) {
 	at := time.Duration(now)
 	e.bucket.Give(at, e.bucket.Burst()-e.bucket.Level(at))
-	e.alone = noDebt
+	e.notAlone()
 }
 
 // use adds n to what this host used of e, which is in s. The caller holds e.mu.
@@ -252,7 +258,7 @@ func (e *entry) from(s *sender) *received {
 		i = len(e.others)
 		e.others = append(e.others, received{})
 	}
-	e.others[i] = received{}
+	e.others[i] = received{alone: noDebt}
 	return &e.others[i]
 }
 

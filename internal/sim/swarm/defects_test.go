@@ -29,7 +29,7 @@ var defects = []struct {
 	},
 	{
 		"a host that heard of others late stays in debt", "limiter/mesh/receive.go",
-		"e.bucket.Reclaim(at, ", "e.bucket.Reclaim(at, 0*", "starves:",
+		"e.giveBack(at, ", "e.giveBack(at, 0*", "starves:",
 	},
 	{
 		"a limiter counts what it admits for the owner twice", "limiter/inspect.go",
