@@ -54,7 +54,7 @@
 //   - a burst and what the limit fills in four intervals for each other process that starts
 //     and each change of the limit or burst.
 //
-// In sum it is never more than the deepest debt: the last of these for each host.
+// At one time that is never more than the deepest debt: the last of these for each host.
 //
 // A host that stops without Leave never reports what it used in its last
 // interval.
