@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -214,9 +216,10 @@ func TestAutoBorrowsNothingForASmallEventOfAFewLargeOnes(t *testing.T) {
 	}
 }
 
-// An owner that does not answer in time is left alone for a second, and the host's own
-// part decides.
+// An owner that does not answer three asks in a row is left alone for a second, and the
+// host's own part decides.
 func TestAutoDoesNotWaitForAnOwnerThatIsAway(t *testing.T) {
+	const soon = stage.Instant(20 * time.Millisecond)
 	var now stage.Instant
 	rule := autoRule(1)
 	rule.AskTimeout = 2 * time.Second
@@ -226,13 +229,53 @@ func TestAutoDoesNotWaitForAnOwnerThatIsAway(t *testing.T) {
 	if got := take(k, 1, 5); got != 2 || asked() != 1 {
 		t.Errorf("%d taken, %d asked", got, asked())
 	}
+	for i := range stage.Instant(2) {
+		if got := take(k, (i+1)*soon, 5); got != 0 || asked() != 2+int(i) {
+			t.Errorf("soon after it, %d taken, %d asked", got, asked())
+		}
+	}
 	e.set(nil)
-	if got := take(k, 5*second/2, 1); got != 0 || asked() != 1 {
+	if got := take(k, 2*soon+5*second/2, 1); got != 0 || asked() != 3 {
 		t.Errorf("half a second after the timeout %d taken, %d asked", got, asked())
 	}
-	if got := take(k, 3*second+1, 1); got != 1 || asked() != 2 {
+	if got := take(k, 2*soon+3*second+1, 1); got != 1 || asked() != 4 {
 		t.Errorf("a second after it %d taken, %d asked", got, asked())
 	}
+}
+
+// A message that is lost costs one event, and not all of the next second.
+func TestAutoAsksAgainAfterALostMessage(t *testing.T) {
+	var now stage.Instant
+	_, e, k := grantedGroup(t, autoRule(1), &now, 1, sure, 0)
+	for i := range stage.Instant(20) {
+		at, lost := i*stage.Instant(50*time.Millisecond)+1, i%3 > 0 // never three in a row
+		e.set(nil)
+		if lost {
+			e.set(errors.New("lost"))
+		}
+		if got := take(k, at, 1); (got == 1) == lost {
+			t.Errorf("event %d: %d taken, lost: %v", i, got, lost)
+		}
+	}
+}
+
+// Asks that are under way together and get no answer may have one cause, and count as one.
+func TestAsksThatAreMissedTogetherAreOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now stage.Instant
+		_, e, k := grantedGroup(t, autoRule(1), &now, 1, sure, 0)
+		e.set(errors.New("late"))
+		e.delay = time.Millisecond
+		var asking sync.WaitGroup
+		for range 5 {
+			asking.Go(func() { take(k, 1, 1) })
+		}
+		asking.Wait()
+		e.set(nil)
+		if got := take(k, stage.Instant(20*time.Millisecond), 1); got != 1 || e.asked < 6 {
+			t.Errorf("%d taken soon after it, %d asked", got, e.asked)
+		}
+	})
 }
 
 // An ask that ends after its key has changed to another algorithm changes nothing of what

@@ -41,7 +41,7 @@ type asking struct {
 	budget   budget.Budget
 	underway atomic.Int32                      // asks for events that have no answer yet
 	borrows  atomic.Bool                       // an ask for more than its event is under way
-	missed   atomic.Bool                       // the owner did not answer the last ask
+	missed   atomic.Int32                      // asks in a row, one after another, that the owner did not answer
 	last     atomic.Pointer[elsewhere.Refusal] // nil before the first
 	asked    atomic.Int64                      // events, and asks ahead
 	granted  atomic.Int64                      // of these
@@ -85,9 +85,11 @@ const (
 	muchLent   = 20
 	few        = 15
 
-	// silent is how long a host does not ask again once the owner did not answer in
-	// time, and busy, after the host itself had no room to ask.
+	// silent is how long a host does not ask again once the owner left misses asks in a row without an
+	// answer: a single message may be lost. busy is how long after one of the first of these, or if the
+	// host itself had no room to ask.
 	silent = time.Second
+	misses = 3
 	busy   = 10 * time.Millisecond
 
 	// roundTrips is how many round trips to an owner fit in ask_timeout. An event
@@ -148,6 +150,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 	if usual := to.costs.Usual(q.N); float64(q.N) < usual && l.wants < few*usual {
 		l.most = 0 // by the cost of q alone, the owner would take the host for one with many events
 	}
+	missed := to.missed.Load()
 	outcome, err := a.ask(ctx, q, l.granted())
 	if err == nil {
 		a.answered(q.Now, outcome)
@@ -156,7 +159,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 	case err != nil && ctx.Err() != nil:
 		return a.canceled(q)
 	case err != nil:
-		v.RetryAfter = a.unanswered(q.Now, err).RetryAfter(q.Now, v.RetryAfter)
+		v.RetryAfter = a.unanswered(q.Now, missed, err).RetryAfter(q.Now, v.RetryAfter)
 		return v, stage.Receipt{}
 	case ctx.Err() != nil:
 		if outcome.OK {
@@ -203,19 +206,21 @@ func (a *asker) askBeforeWait(ctx context.Context, q, soon stage.Request, v stag
 // answered notes an answer of the owner.
 func (a *asker) answered(now stage.Instant, o stage.Outcome) {
 	a.tokens.Set(now, a.Terms().Rule, o.Left)
-	if s := a.started(); s.missed.Load() && s.missed.Swap(false) {
+	if s := a.started(); s.missed.Load() > 0 && s.missed.Swap(0) > 0 {
 		a.host.remoteAnswers(a.Rate)
 	}
 }
 
-// unanswered notes that the owner did not answer, and has the host not ask again for a
-// while.
-func (a *asker) unanswered(now stage.Instant, err error) *elsewhere.Refusal {
+// unanswered notes that the owner did not answer an ask, before which so many were missed, and has
+// the host not ask again for a while. Asks that were under way together are one.
+func (a *asker) unanswered(now stage.Instant, before int32, err error) *elsewhere.Refusal {
 	to, pause := a.started(), busy
 	if !errors.Is(err, stage.ErrBusy) {
 		a.alone(now)
-		a.host.remoteFailed(a.Rate, err, !to.missed.Swap(true))
-		pause = silent + a.Terms().Rule.AskTimeout
+		a.host.remoteFailed(a.Rate, err, to.missed.CompareAndSwap(before, before+1) && before == 0)
+		if to.missed.Load() >= misses {
+			pause = silent + a.Terms().Rule.AskTimeout
+		}
 	}
 	last := elsewhere.Pause(now, pause)
 	to.last.Store(last)

@@ -16,10 +16,7 @@ import (
 // host's demand. Use NewAuto.
 type Auto struct{ asker }
 
-var (
-	_ stage.Stage    = (*Auto)(nil)
-	_ share.RatePart = (*Auto)(nil)
-)
+var _ share.RatePart = (*Auto)(nil)
 
 // NewAuto returns the Auto of r that asks the Remote of l.
 func NewAuto(r *share.Rate, l *Link) *Auto {
@@ -33,11 +30,10 @@ func NewAuto(r *share.Rate, l *Link) *Auto {
 // NotLent is how many tokens the owner of p has beside what hosts hold as grants, as far as this host knows: as many as
 // when it last answered, and what has come in since of the limit that hosts did not use. It is 0 unless p is an Auto.
 func NotLent(now stage.Instant, p share.Part) float64 {
-	a, ok := p.(*Auto)
-	if !ok {
-		return 0
+	if a, ok := p.(*Auto); ok {
+		return a.tokens.NotLent(now, a.Terms().Rule, a.UsedLately())
 	}
-	return a.tokens.NotLent(now, a.Terms().Rule, a.UsedLately())
+	return 0
 }
 
 // Asking implements share.Part.
@@ -70,7 +66,7 @@ func (a *Auto) SetTerms(now stage.Instant, t *share.Terms) {
 	before := a.Terms().Rule
 	a.Stage.SetTerms(now, t)
 	changed := before.Limit != t.Rule.Limit || before.Burst != t.Rule.Burst || before.MaxDebt != t.Rule.MaxDebt
-	if s := a.asking.Load(); changed && s != nil && !s.missed.Load() {
+	if s := a.asking.Load(); changed && s != nil && s.missed.Load() == 0 {
 		s.last.Store(nil)
 	}
 }

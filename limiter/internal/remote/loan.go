@@ -136,9 +136,10 @@ func (a *asker) askFor(q stage.Request, l loan) {
 	s := a.started()
 	defer s.borrows.Store(false)
 	s.asked.Add(1)
+	missed := s.missed.Load()
 	outcome, err := a.ask(context.Background(), q, l)
 	if err != nil {
-		a.unanswered(q.Now, err)
+		a.unanswered(q.Now, missed, err)
 		return
 	}
 	a.answered(q.Now, outcome)

@@ -23,10 +23,7 @@ type Stage struct {
 	tokens elsewhere.Estimate // of the remote
 }
 
-var (
-	_ stage.Stage    = (*Stage)(nil)
-	_ share.RatePart = (*Stage)(nil)
-)
+var _ share.RatePart = (*Stage)(nil)
 
 // New returns the Stage of r that asks the Remote of l.
 func New(r *share.Rate, l *Link) *Stage {
@@ -145,13 +142,11 @@ func (s *Stage) SetTerms(now stage.Instant, t *share.Terms) {
 // ask asks the remote for q, and for a loan beside it.
 func (s *Stage) ask(ctx context.Context, q stage.Request, l loan) (stage.Outcome, error) {
 	op := stage.Operation{Key: s.Key(), Rule: s.Terms().Rule, N: float64(q.N), Longest: min(max(q.Longest, 0), maxAsk), More: l.most, Wants: l.wants}
-	var outcome stage.Outcome
-	var err error
+	do := s.do
 	if s.outbox.HasBarrier() {
-		outcome, err = s.askAfter(ctx, op)
-	} else {
-		outcome, err = s.do(ctx, op)
+		do = s.askAfter
 	}
+	outcome, err := do(ctx, op)
 	if err == nil && outcome.OK && outcome.Wait > op.Longest+maxExcess {
 		s.ChargeLater(q.Now, -q.N) // the caller cannot wait as long
 		err = stage.ErrNonsense
@@ -161,7 +156,6 @@ func (s *Stage) ask(ctx context.Context, q stage.Request, l loan) (stage.Outcome
 
 // insteadOf decides by the fallback, because of err.
 func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt stage.Receipt) {
-	t := s.Terms()
 	s.failed(q.Now, err, true)
 	v, receipt = s.Rate.Take(context.Background(), q)
 	v.By = stage.ByFallback
@@ -172,7 +166,7 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 		if q.Kind == stage.Take && q.N > 0 {
 			receipt = stage.Receipt{N: q.N, Rest: fromFallback{receipt, !math.IsInf(v.Left, 1)}}
 		}
-	case t.Rule.Fallback == dynamicconfig.FallbackClosed:
+	case s.Terms().Rule.Fallback == dynamicconfig.FallbackClosed:
 		v = stage.Verdict{Answer: stage.Answer{Reason: stage.Failed, By: stage.ByFallback}}
 	}
 	return v, receipt
