@@ -303,7 +303,7 @@ func TestALateAskChangesNothingOfAnotherAlgorithm(t *testing.T) {
 	}
 }
 
-// While the owner does not answer asks, the host may use its whole fair part.
+// While the owner does not answer asks, one after another, the host may use its whole fair part.
 func TestAutoUsesItsFairPartAlone(t *testing.T) {
 	var now stage.Instant
 	g, e := autoGroup(t, autoRule(100), &now)
@@ -319,11 +319,15 @@ func TestAutoUsesItsFairPartAlone(t *testing.T) {
 	grant(1)
 	for i, want := range []float64{60, 50} {
 		e.set([]error{errors.New("away"), nil}[i])
-		take(k, stage.Instant(2*i)*second+1, 1)
+		for j := range stage.Instant(3) {
+			if got := only(t, g, now, "k").Level.Limit; !near(float64(got), 50) {
+				t.Errorf("after %d times %v the host has %v/s", j, e.err, got)
+			}
+			take(k, stage.Instant(2*i)*second+1+20*j*stage.Instant(time.Millisecond), 5)
+		}
 		if got := only(t, g, now, "k").Level.Limit; !near(float64(got), want) {
 			t.Errorf("after error %v the host has %v/s", e.err, got)
 		}
-		take(k, stage.Instant(2*i)*second+2, 1)
 		grant(stage.Instant(2*i+1) * second)
 	}
 }

@@ -216,9 +216,9 @@ func (a *asker) answered(now stage.Instant, o stage.Outcome) {
 func (a *asker) unanswered(now stage.Instant, before int32, err error) *elsewhere.Refusal {
 	to, pause := a.started(), busy
 	if !errors.Is(err, stage.ErrBusy) {
-		a.alone(now)
 		a.host.remoteFailed(a.Rate, err, to.missed.CompareAndSwap(before, before+1) && before == 0)
 		if to.missed.Load() >= misses {
+			a.alone(now)
 			pause = silent + a.Terms().Rule.AskTimeout
 		}
 	}
