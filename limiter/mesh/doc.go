@@ -55,6 +55,8 @@
 //     and each change of the limit or burst.
 //
 // At one time that is never more than the deepest debt: the last of these for each host.
+// Where messages are lost, a host cannot tell its debt from what it has not heard yet, and more
+// is given back: nine hosts exceed the limit by 1.2% if a third of the messages is lost.
 //
 // A host that stops without Leave never reports what it used in its last
 // interval.
