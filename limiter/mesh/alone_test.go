@@ -212,3 +212,54 @@ func TestADebtOfAllHostsStays(t *testing.T) {
 		t.Errorf("from a debt of %v, a got %d tokens and b %d", -before, a, b)
 	}
 }
+
+// A host hears later than another of what two more used, each time that they use their bursts. In
+// between, all buckets are full, so the other is in no debt that lasts, and gets nothing back.
+func TestADebtThatWasPaidBackDoesNotLast(t *testing.T) {
+	const limit, burst = 10, 40
+	p := newPair(t, ruled(limit, burst))
+	c, d := New("c", always(p.rule), Config{}), New("d", always(p.rule), Config{})
+	hosts := map[string]*Mesh{"a": p.a, "b": p.b, "c": c, "d": d}
+	for _, m := range hosts {
+		m.SetPeers([]string{"a", "b", "c", "d"})
+		p.do(m, stage.TakeTokens, 1)
+	}
+	round := func() {
+		var late []func()
+		for _, from := range []*Mesh{c, d, p.b, p.a} {
+			for _, message := range from.RoundAt(p.now) {
+				to := hosts[message.To]
+				arrive := func() {
+					for _, g := range message.Gossips {
+						p.receive(to, from, g)
+					}
+					from.Done(message, to.id)
+				}
+				if to == p.b {
+					late = append(late, arrive)
+				} else {
+					arrive()
+				}
+			}
+		}
+		for _, arrive := range late {
+			arrive()
+		}
+	}
+	for range 3 {
+		for range 40 {
+			p.now = p.now.Add(500 * time.Millisecond)
+			round()
+		}
+		if left := p.left(p.a); left != burst {
+			t.Fatalf("a has %v tokens, want all %v", left, burst)
+		}
+		p.do(c, stage.TakeTokens, burst)
+		p.do(d, stage.TakeTokens, burst)
+		p.do(p.b, stage.TakeTokens, 1)
+		round()
+		if a, b := p.left(p.a), p.left(p.b); a != b {
+			t.Errorf("a has %v tokens and b %v, want the same", a, b)
+		}
+	}
+}

@@ -88,7 +88,11 @@ func (m *Mesh) receive(now stage.Instant, s *sender, acked uint64, g *meshusage.
 	r, at, used, lost := e.from(s), time.Duration(now), float64(row.Tokens), 0.0
 	each := e.bucket.Burst() + e.bucket.Rate()*m.pauses.most().Seconds()
 	floor := -each * float64(m.hosts.Load())
-	e.back.grow(e.bucket.Spilt(at), m.starts.Load(), each, -floor)
+	spilt := e.bucket.Spilt(at)
+	if spilt > e.back.spilt { // the bucket was full meanwhile, so no debt has lasted
+		e.notAlone()
+	}
+	e.back.grow(spilt, m.starts.Load(), each, -floor)
 	switch {
 	case r.of != nil && row.Born < r.born:
 		return // a repeated message about a count that ended
@@ -108,6 +112,7 @@ func (m *Mesh) receive(now stage.Instant, s *sender, acked uint64, g *meshusage.
 	default:
 		*r = received{known: r.known, alone: noDebt}
 		e.bucket.Lower(at, max(row.Left, floor))
+		e.back.grow(e.bucket.Spilt(at), m.starts.Load(), each, -floor)
 	}
 	m.metrics.uncharged.Inc(int64(lost))
 	r.of, r.count = s, count{row.Born, used}
