@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +61,30 @@ func TestAStepAgainstTheVerdictIsConfirmed(t *testing.T) {
 		if strings.Count(page, "hx-confirm") != strings.Count(page, `hx-confirm="The verdict is `+verdict+`: so it is. Advance to new all the same?"`) || strings.Contains(page, "hx-confirm") != asks || strings.Count(page, "<form hx-post") != 2 {
 			t.Errorf("%s: %s", verdict, page)
 		}
+	}
+}
+
+// When a migration ends, its buttons must not become those of the next one under a reader's focus, nor the one that
+// advances the one that goes back: a part that comes anew puts new content into elements of the same id, or of none.
+func TestTheButtonsOfAMigrationStayItsOwn(t *testing.T) {
+	ids := func(rules ...string) (all []string) {
+		var migrations []map[string]any
+		for _, rule := range rules {
+			migrations = append(migrations, map[string]any{"rule": rule, "next": "new", "back": "old"})
+		}
+		u := New(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(map[string]any{"changes": true, "migrations": migrations})
+		}), "here")
+		w := httptest.NewRecorder()
+		u.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/migrations", http.NoBody))
+		for _, found := range regexp.MustCompile(`<(?:section|form hx-post="/migrations/step") id="([^"]+)"`).FindAllStringSubmatch(w.Body.String(), -1) {
+			all = append(all, found[1])
+		}
+		return all
+	}
+	both, a, b := ids("a", "b"), ids("a"), ids("b")
+	if !slices.Equal(both, slices.Concat(a, b)) || len(slices.Compact(slices.Sorted(slices.Values(both)))) != 6 {
+		t.Errorf("a and b: %q, a: %q, b: %q", both, a, b)
 	}
 }
 
