@@ -85,9 +85,9 @@ const (
 	muchLent   = 20
 	few        = 15
 
-	// silent is how long a host does not ask again once the owner left misses asks in a row without an
-	// answer: a single message may be lost. busy is how long after one of the first of these, or if the
-	// host itself had no room to ask.
+	// If the owner does not answer misses asks in a row, the host does not ask it again for silent. One lost
+	// message is not enough for that: after each ask before, the host does not ask for busy. The host also
+	// waits for busy if it had no room to ask.
 	silent = time.Second
 	misses = 3
 	busy   = 10 * time.Millisecond
