@@ -51,9 +51,9 @@ func New(refused func(error)) (*Export, error) {
 		CachedReporter:         newReporter(registry, refused),
 		OmitCardinalityMetrics: true,
 	}, every)
-	// CoalesceGather: a read that takes too long is not ended by its timeout. Without it, the next one
-	// does the same work beside it, and is slower still.
-	handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxReads, Timeout: longest, CoalesceGather: true})
+	// A read that takes too long is not ended by its timeout. If the next one did the same work beside it,
+	// that would be slower still.
+	handler := promhttp.HandlerFor(&shared{from: registry}, promhttp.HandlerOpts{MaxRequestsInFlight: maxReads, Timeout: longest})
 	return &Export{Handler: handler, registry: registry, scope: scope, closer: closer}, nil
 }
 
