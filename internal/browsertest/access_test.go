@@ -77,7 +77,7 @@ func TestThePageOfATracedKeyHasAnEnd(t *testing.T) {
 	ada.login(at("/key?key=search"), c.tokens["ada"])
 	ada.until(`document.querySelector(".chart canvas")`)
 	ada.do(press(`button[name="on"][value="true"]`))
-	ada.says("The newest 25 of 2")
+	ada.until(`/The newest 25 of \d{3,},/.test(document.body.innerText)`) // it is asked for every two seconds
 	const height = `document.documentElement.scrollHeight`
 	if tall := is[int](ada, height); tall > 4000 {
 		t.Errorf("the page is %d pixels high", tall)
