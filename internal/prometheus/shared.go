@@ -3,6 +3,7 @@
 package prometheus
 
 import (
+	"errors"
 	"slices"
 	"sync"
 
@@ -36,12 +37,23 @@ func (s *shared) Gather() ([]*dto.MetricFamily, error) {
 	}
 	s.mu.Unlock()
 	if first {
-		g.families, g.err = s.from.Gather()
+		s.gather(g)
+	}
+	<-g.done
+	return slices.Clone(g.families), g.err
+}
+
+// errPanicked is what those who share the work are told if it panics.
+var errPanicked = errors.New("gathering the metrics panicked")
+
+// gather does the work of g, and ends it in any case: others wait for it.
+func (s *shared) gather(g *gathering) {
+	defer func() {
 		s.mu.Lock()
 		s.underWay = nil
 		s.mu.Unlock()
 		close(g.done)
-	}
-	<-g.done
-	return slices.Clone(g.families), g.err
+	}()
+	g.err = errPanicked
+	g.families, g.err = s.from.Gather()
 }

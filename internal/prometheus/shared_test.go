@@ -35,3 +35,28 @@ func TestReadersShareWhatIsUnderWayAndNothingOlder(t *testing.T) {
 		}
 	})
 }
+
+// If the work panics, those who share it get an error, and the next reader does it anew.
+func TestReadersDoNotWaitForWorkThatPanicked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		panics := true
+		s := &shared{from: prom.GathererFunc(func() ([]*dto.MetricFamily, error) {
+			if time.Sleep(time.Second); panics {
+				panic("a collector")
+			}
+			return nil, nil
+		})}
+		go func() {
+			defer func() { _ = recover() }()
+			_, _ = s.Gather()
+		}()
+		synctest.Wait()
+		if _, err := s.Gather(); err == nil {
+			t.Error("the one who waits gets no error")
+		}
+		panics = false
+		if _, err := s.Gather(); err != nil {
+			t.Error(err)
+		}
+	})
+}
