@@ -13,10 +13,9 @@ import (
 //
 // A bucket that is full does not fill. If messages are late meanwhile, because of
 // a pause, a loss or a partition, the bucket is charged later with tokens that it
-// never had. A process that starts may be charged twice with what others used, or have
-// tokens that others lack. While the hosts want more than the limit, the others use all that is
-// filled in, so this debt would never be paid back, and the host would get nothing, or a token
-// before a message comes.
+// never had. A process that starts may be charged twice with what others used, and
+// what it uses of its own full bucket is charged to buckets that are empty. While the hosts want more than the limit, the others use all that is
+// filled in. So this debt would never be paid back, and the host would get hardly anything.
 //
 // So the debt ends if it lasts for longer than late messages are paid back, and all
 // that one other host sent meanwhile says that it had more. Debts that all hosts

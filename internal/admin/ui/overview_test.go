@@ -88,7 +88,7 @@ func TestTheButtonsOfAMigrationStayItsOwn(t *testing.T) {
 	}
 }
 
-// Who opens the overview sees what is in force for all rules, and how many overrides change something.
+// The overview says what is in force for all rules, and how many overrides change something.
 func TestTheOverviewSaysWhatHoldsForAllRules(t *testing.T) {
 	until := time.Date(2026, 11, 28, 3, 20, 0, 0, time.UTC)
 	own := versions.Override{Key: "a", Limit: "2x", Until: until}

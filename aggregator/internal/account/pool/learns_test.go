@@ -114,7 +114,7 @@ func TestAPoolThatComesBackGainsNothing(t *testing.T) {
 	}
 }
 
-// What a host without a grant has used while the owner learns is what its fallback had. What is beyond
+// A host without a grant uses its fallback while the owner learns. What it used beyond
 // that was charged by callers, and nobody else knows of it.
 func TestAnOwnerThatLearnsKeepsDebts(t *testing.T) {
 	limit := algorithm.Limit{Rate: 10, Burst: 20}

@@ -18,8 +18,8 @@ import (
 // literally makes a pattern of a key, that only this key matches.
 var literally = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
 
-// MayChange returns nil if who may override the limit of key and fill its bucket, and otherwise the reason. Under a
-// shared rule the bucket is that of all keys of the rule, so who needs the right to change them all.
+// MayChange returns nil if the caller may override the limit of key and fill its bucket, and otherwise the reason why
+// not. The keys of a shared rule have one bucket, so a caller must be allowed to change all of them.
 func MayChange(limits *dynamicconfig.Snapshot, key string, who *callers.Caller) error {
 	if rule, ok := limits.Match(key); ok && rule.Shared {
 		return who.MayChange(rule.Key)
