@@ -24,7 +24,6 @@ func (c *Core) GC(now time.Duration) {
 			}
 		}
 	}
-	c.keys.Parent.Expire()
 	c.metrics.excesses.Show(seen)
 	c.metrics.keys.Update(float64(c.keys.Len()))
 	c.metrics.hosts.Update(float64(c.keys.Hosts.Len()))

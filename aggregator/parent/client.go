@@ -3,6 +3,7 @@
 package parent
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"math"
@@ -34,31 +35,45 @@ type Client struct {
 	lines   pace.Pacer
 	owns    atomic.Pointer[func(key string) bool] // nil: all keys
 
-	mu    sync.Mutex
-	keys  []*Lease      // protected by mu
-	since time.Duration // protected by mu; when the claims under way were made
+	mu     sync.Mutex          // protects following fields; the locks of keys come before it
+	leases map[string][]*Lease // by key, which has one for each account
+	raised uint64              // how many there ever were
+	next   agenda              // when to look at each
+	since  time.Duration       // when the claims under way were made
 }
 
 // NewClient returns a Client of no keys. Now is the clock of the keys' locks, and
 // refused is called for each answer that is refused.
 func NewClient(log *slog.Logger, now func() time.Duration, refused func()) *Client {
-	return &Client{log: log, clock: now, refused: refused}
+	return &Client{log: log, clock: now, refused: refused, leases: make(map[string][]*Lease)}
 }
 
 // Raise gives key, which is locked, a cluster above under rule; see Follow for shadow. What
 // its hosts want is not known before interval has passed, unless its account knows.
 func (c *Client) Raise(now time.Duration, key Key, rule *dynamicconfig.Rule, shadow bool, interval time.Duration) *Lease {
-	l := &Lease{Key: key, rule: rule, shadow: shadow, askAt: now, keeps: now + interval}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	c.keys = append(c.keys, l)
+	c.raised++
+	l := &Lease{Key: key, turn: turn{of: c, number: c.raised, askAt: now}, rule: rule, shadow: shadow, keeps: now + interval}
+	c.leases[key.Text] = append(c.leases[key.Text], l)
+	c.next.add(l, now)
 	return l
 }
 
 // Moved says which keys this host owns from now on. The Client claims for no others: the
 // cluster above has one claimant of a key in this cluster, whichever host owns it here.
-func (c *Client) Moved(owns func(key string) bool) { c.owns.Store(&owns) }
+func (c *Client) Moved(owns func(key string) bool) {
+	c.owns.Store(&owns)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	for _, of := range c.leases {
+		for _, l := range of {
+			c.next.add(l, math.MinInt64)
+		}
+	}
+}
 
 // Owns reports whether this host owns key, by what Moved said last.
 func (c *Client) Owns(key string) bool {
@@ -66,44 +81,60 @@ func (c *Client) Owns(key string) bool {
 	return owns == nil || (*owns)(key)
 }
 
-// Expire forgets leases that have ended.
-func (c *Client) Expire() {
-	gone := make(map[*Lease]bool)
-	for _, l := range c.all() {
-		l.Lock.Lock(math.MinInt64)
-		if l.rule == nil {
-			gone[l] = true
-		}
-		l.Lock.Unlock()
-	}
+// look has Ask look at l at that time, or earlier.
+func (c *Client) look(l *Lease, at time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	c.keys = slices.DeleteFunc(c.keys, func(l *Lease) bool { return gone[l] })
+	c.next.add(l, at)
 }
 
-// Len is how many leases there are, those that have ended since the last Expire too.
-func (c *Client) Len() int { return len(c.all()) }
-
-func (c *Client) all() []*Lease {
+// end forgets l.
+func (c *Client) end(l *Lease) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 
-	return slices.Clone(c.keys)
+	c.next.remove(l)
+	left := slices.DeleteFunc(c.leases[l.Text], func(of *Lease) bool { return of == l })
+	if c.leases[l.Text] = left; len(left) == 0 {
+		delete(c.leases, l.Text)
+	}
+}
+
+// Len is how many leases there are.
+func (c *Client) Len() (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	for _, of := range c.leases {
+		n += len(of)
+	}
+	return n
+}
+
+// of are the leases of a key.
+func (c *Client) of(key string) []*Lease {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	return slices.Clone(c.leases[key])
 }
 
 // Ask returns what to claim from the cluster above at now, on behalf of this
 // cluster, which is called host there; nil if nothing is due. Answers go to
 // Hear.
 func (c *Client) Ask(now time.Duration, host string) *claims.Claims {
-	c.mu.Lock()
-	c.since = now
-	c.mu.Unlock()
 	asked := new(claims.Claims)
-	for _, l := range c.all() {
-		now := l.Lock.Lock(now)
-		if l.due(now) && c.Owns(l.Text) && len(asked.Rows) < rpc.MaxKeys {
-			asked.Rows = append(asked.Rows, l.claim(now, host))
+	for _, l := range c.due(now) {
+		at := l.Lock.Lock(now)
+		switch {
+		case !l.claims() || !c.Owns(l.Text): // until Follow, Hear or Moved says otherwise
+		case l.askAt > at:
+			c.look(l, l.askAt)
+		case len(asked.Rows) == rpc.MaxKeys:
+			c.look(l, at)
+		default:
+			asked.Rows = append(asked.Rows, l.claim(at, host))
 		}
 		l.Lock.Unlock()
 	}
@@ -111,6 +142,17 @@ func (c *Client) Ask(now time.Duration, host string) *claims.Claims {
 		return nil
 	}
 	return asked
+}
+
+// due takes the leases that Ask is to look at, in the order in which they were raised.
+func (c *Client) due(now time.Duration) []*Lease {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	c.since = now
+	due := c.next.take(now)
+	slices.SortFunc(due, func(a, b *Lease) int { return cmp.Compare(a.number, b.number) })
+	return due
 }
 
 // Hear takes in the answer to what was asked last. Rows with an error, or refused,
@@ -124,25 +166,20 @@ func (c *Client) Hear(now time.Duration, asked *claims.Claims, leases *claims.Le
 	c.mu.Lock()
 	since := c.since
 	c.mu.Unlock()
-	rows := make(map[string]int, len(asked.Rows))
 	for i := range asked.Rows {
-		rows[asked.Rows[i].Key] = i
-	}
-	for _, l := range c.all() {
-		i, ok := rows[l.Text]
-		if !ok {
-			continue
+		var answer claims.Lease
+		if leases != nil && (errs == nil || errs[i] == nil) {
+			answer = leases.Rows[i]
 		}
-		now := l.Lock.Lock(now)
-		if l.rule != nil && (l.asked || l.shadow) {
-			var answer claims.Lease
-			if leases != nil && (errs == nil || errs[i] == nil) {
-				answer = leases.Rows[i]
+		for _, l := range c.of(asked.Rows[i].Key) {
+			now := l.Lock.Lock(now)
+			if l.rule != nil && (l.asked || l.shadow) {
+				l.apply(now, since, asked.Rows[i].Keep, answer)
+				l.Leased(now)
+				c.look(l, l.askAt)
 			}
-			l.apply(now, since, asked.Rows[i].Keep, answer)
-			l.Leased(now)
+			l.Lock.Unlock()
 		}
-		l.Lock.Unlock()
 	}
 }
 

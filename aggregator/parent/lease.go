@@ -18,6 +18,8 @@ import (
 type Lease struct {
 	Key
 
+	turn
+
 	rule     *dynamicconfig.Rule // nil: the key is gone, or has no cluster above any more
 	shadow   bool                // another account of the key answers, and claims for both
 	given    bool                // the cluster above has leased an amount at least once
@@ -26,9 +28,7 @@ type Lease struct {
 	safe     float64             // what this cluster may use without a lease
 	until    time.Duration
 	fresh    time.Duration // as long as amount should be used without asking again
-	askAt    time.Duration
 	claimed  float64       // what the key's hosts wanted when it was last asked
-	early    time.Duration // not asked again before
 	asked    bool          // the answer is under way
 	most     float64       // the most tokens that were asked for at once
 
@@ -36,6 +36,15 @@ type Lease struct {
 	// claims only ask to keep what the hosts have. An account that is a Leaser says that
 	// itself (Learns), and keeps does not count.
 	keeps time.Duration
+}
+
+// turn is when a Lease is claimed next. The lock of the key guards it, but for place.
+type turn struct {
+	of     *Client
+	number uint64        // the order in which leases are claimed together
+	place  int           // in the agenda of the Client, which guards it, from 1 on; 0: it is not there
+	askAt  time.Duration // when it is claimed
+	early  time.Duration // not before that, whatever its hosts want
 }
 
 // Key is a key whose capacity comes from the cluster above. All but its Account do not change.
@@ -61,10 +70,15 @@ func (l *Lease) Follow(rule *dynamicconfig.Rule, shadow bool) *Lease {
 	if l == nil {
 		return nil
 	}
-	if l.rule, l.shadow = rule, shadow; rule == nil || !rule.Parent {
+	if rule == nil || !rule.Parent {
 		l.rule = nil
+		l.of.end(l)
 		return nil
 	}
+	if l.shadow && !shadow {
+		l.of.look(l, l.askAt)
+	}
+	l.rule, l.shadow = rule, shadow
 	return l
 }
 
@@ -165,6 +179,7 @@ func (l *Lease) Stir(now time.Duration) {
 	}
 	if math.Abs(wants-l.claimed) > stirring*max(wants, l.claimed) {
 		l.askAt = max(now, l.early)
+		l.of.look(l, l.askAt)
 	}
 }
 
@@ -197,11 +212,9 @@ func (l *Lease) wants() float64 {
 	return wants
 }
 
-// due reports whether to claim at now. Of two accounts of a key, the one that answers
-// claims: the cluster above has one claimant of a key in this cluster.
-func (l *Lease) due(now time.Duration) bool {
-	return l.rule != nil && !l.shadow && !l.asked && now >= l.askAt
-}
+// claims reports whether l claims once askAt has come. Of two accounts of a key, the one that
+// answers does: the cluster above has one claimant of a key in this cluster.
+func (l *Lease) claims() bool { return l.rule != nil && !l.shadow && !l.asked }
 
 // claim returns the claim of this cluster for the key. The cluster above knows this
 // cluster as host. While the owner does not know yet what the key's hosts want, the claim
