@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/scopes"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/exact"
@@ -84,6 +85,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 			option(&o)
 		}
 	}
+	o.scope = scopes.Guard(o.scope, o.log).SubScope("headgate")
 	if source == nil {
 		o.errs = append(o.errs, errors.New("headgate: the config source is nil: use file.New or memory.New"))
 	}

@@ -111,9 +111,7 @@ func WithLogger(log *slog.Logger) Option {
 // metrics begin with headgate, below whatever prefix scope has.
 func WithScope(scope tally.Scope) Option {
 	return func(o *options) {
-		if scope != nil {
-			o.scope = scope.SubScope("headgate")
-		}
+		o.scope = scope
 	}
 }
 
@@ -251,7 +249,7 @@ func WithRemote(name string, r stage.Remote) Option {
 
 func defaults() options {
 	return options{
-		log: slog.Default(), scope: tally.NoopScope, own: new(rpcyarpc.Standalone),
+		log: slog.Default(), own: new(rpcyarpc.Standalone),
 		registry: algorithm.Builtin(), remotes: make(map[string]stage.Remote), payloads: make(map[string]Payload),
 	}
 }

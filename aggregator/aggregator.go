@@ -14,6 +14,7 @@ import (
 	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/scopes"
 )
 
 // Aggregator decides for the keys that its host owns: it is a Core with a clock, the
@@ -33,7 +34,7 @@ func WithLogger(log *slog.Logger) Option { return func(a *Aggregator) { a.log = 
 
 // WithScope sets where metrics go; the default is nowhere.
 func WithScope(scope tally.Scope) Option {
-	return func(a *Aggregator) { a.metrics = newMetrics(scope) }
+	return func(a *Aggregator) { a.metrics = newMetrics(scopes.Guard(scope, slog.Default())) }
 }
 
 // New returns an Aggregator that decides with the algorithms in registry

@@ -94,7 +94,7 @@ func TestBadTrees(t *testing.T) {
 		{"a leaf of rpc imports a sibling", "rpc/rpctest/x.go", header + "package rpctest\nimport _ \"example.com/m/limiter\"\n", "the contract knows neither"},
 		{"limiter imports algorithm", "limiter/x.go", header + "package limiter\nimport _ \"example.com/m/algorithm\"\n", "limiting hosts never link an algorithm"},
 		{"a room imports another", "aggregator/internal/hosts/x.go", pkg("hosts", "example.com/m/dynamicconfig"), "the numbers of hosts know no keys and no messages (aggregator/internal/hosts may import only aggregator/internal/account, algorithm)"},
-		{"limiter imports ringpop", "limiter/x.go", header + "package limiter\nimport _ \"example.com/m/ringpop\"\n", "(limiter may import only rpc, dynamicconfig, internal/background, internal/exactbucket, internal/printable, internal/processor)"},
+		{"limiter imports ringpop", "limiter/x.go", header + "package limiter\nimport _ \"example.com/m/ringpop\"\n", "(limiter may import only rpc, dynamicconfig, internal/background, internal/exactbucket, internal/printable, internal/processor, internal/scopes)"},
 		{"shadow imports rpc", "shadow/x.go", header + "package shadow\nimport _ \"example.com/m/rpc\"\n", "shadow runs two limiters"},
 		{"aggregator imports limiter", "aggregator/x.go", header + "package aggregator\nimport _ \"example.com/m/limiter\"\n", "deciding hosts never link a limiter"},
 		{"a core imports internal", "limiter/x.go", header + "package limiter\nimport _ \"example.com/m/internal/sim\"\n", "imports example.com/m/internal/sim"},

@@ -20,10 +20,10 @@ var layers = []layer{
 	{"ringpop", []string{"internal/conns", "internal/filewatch"}, "a ring knows hosts and keys, and serves any program"},
 	{"algorithm", nil, "an algorithm is arithmetic, which the simulator and other engines run as it is"},
 	{"dynamicconfig", []string{"internal/bucketkey", "internal/filewatch", "internal/spelling"}, "a rule is data, which every package may read because it needs none"},
-	{"rpc", []string{"internal/breaker", "internal/bucketkey", "internal/conns", "internal/grpcconns"}, "the contract knows neither hosts nor owners"},
-	{"limiter", []string{"rpc", "dynamicconfig", "internal/background", "internal/exactbucket", "internal/printable", "internal/processor"}, "limiting hosts never link an algorithm or an aggregator"},
+	{"rpc", []string{"internal/breaker", "internal/bucketkey", "internal/conns", "internal/grpcconns", "internal/scopes"}, "the contract knows neither hosts nor owners"},
+	{"limiter", []string{"rpc", "dynamicconfig", "internal/background", "internal/exactbucket", "internal/printable", "internal/processor", "internal/scopes"}, "limiting hosts never link an algorithm or an aggregator"},
 	{"shadow", []string{"limiter", "dynamicconfig", "internal/background"}, "shadow runs two limiters, whatever rules them"},
-	{"aggregator", []string{"rpc", "algorithm", "dynamicconfig", "internal/exactbucket", "internal/rowset", "internal/sum"}, "deciding hosts never link a limiter: deciders only answer"},
+	{"aggregator", []string{"rpc", "algorithm", "dynamicconfig", "internal/exactbucket", "internal/rowset", "internal/scopes", "internal/sum"}, "deciding hosts never link a limiter: deciders only answer"},
 }
 
 // rooms are folders with a rule of their own: a room, and the folders below it, may

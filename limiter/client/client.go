@@ -16,6 +16,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/guarded"
+	"github.com/headgate/headgate/internal/scopes"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/limiter/exact"
@@ -47,9 +48,7 @@ func WithLogger(log *slog.Logger) Option {
 // WithScope sets where metrics go; default nowhere.
 func WithScope(scope tally.Scope) Option {
 	return func(o *options) {
-		if scope != nil {
-			o.scope = scope
-		}
+		o.scope = scope
 	}
 }
 
@@ -93,12 +92,13 @@ type Client struct {
 // source once, and refuses to go on without. It does not wait for deciders:
 // until the first grants, rules' fallback applies.
 func New(config Config, source dynamicconfig.Source, opts ...Option) (*Client, error) {
-	o := options{log: slog.Default(), scope: tally.NoopScope}
+	o := options{log: slog.Default()}
 	for _, option := range opts {
 		if option != nil {
 			option(&o)
 		}
 	}
+	o.scope = scopes.Guard(o.scope, o.log)
 	err := config.Validate()
 	if source == nil {
 		err = errors.Join(err, errors.New("client: the config source is nil: use file.New or memory.New"))

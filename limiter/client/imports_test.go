@@ -22,7 +22,7 @@ func TestALimitingHostLinksNoDecider(t *testing.T) {
 		module + "/aggregator", module + "/algorithm", module + "/ringpop", module + "/shadow", module + "/internal",
 	}
 	// These import nothing of ours.
-	leaves := []string{module + "/internal/spelling", module + "/internal/processor", module + "/internal/breaker", module + "/internal/background", module + "/internal/printable"}
+	leaves := []string{module + "/internal/spelling", module + "/internal/processor", module + "/internal/breaker", module + "/internal/background", module + "/internal/printable", module + "/internal/scopes"}
 	from := map[string]string{module + "/limiter/client": ""}
 	todo := []string{module + "/limiter/client"}
 	for len(todo) > 0 {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/exactbucket"
+	"github.com/headgate/headgate/internal/scopes"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
@@ -80,9 +81,7 @@ func WithLogger(log *slog.Logger) Option {
 // WithScope sets the scope of the metrics; default none.
 func WithScope(scope tally.Scope) Option {
 	return func(m *Mesh) {
-		if scope != nil {
-			m.metrics = newMetrics(scope)
-		}
+		m.metrics = newMetrics(scopes.Guard(scope, slog.Default()))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/internal/scopes"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc"
 )
@@ -69,9 +70,7 @@ func WithLogger(log *slog.Logger) Option {
 // WithScope sets where metrics go. By default there are none.
 func WithScope(scope tally.Scope) Option {
 	return func(b *Buckets) {
-		if scope != nil {
-			b.metrics = newMetrics(scope)
-		}
+		b.metrics = newMetrics(scopes.Guard(scope, slog.Default()))
 	}
 }
 

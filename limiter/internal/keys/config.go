@@ -9,6 +9,7 @@ import (
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/scopes"
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
@@ -41,9 +42,7 @@ func (c *Config) fill() {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if c.Scope == nil {
-		c.Scope = tally.NoopScope
-	}
+	c.Scope = scopes.Guard(c.Scope, c.Log)
 }
 
 // Listener is notified of what happens to keys. Its methods are safe for concurrent

@@ -10,6 +10,7 @@ import (
 	"github.com/uber-go/tally/v4"
 	"google.golang.org/grpc"
 
+	"github.com/headgate/headgate/internal/scopes"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
@@ -101,10 +102,7 @@ func NewServer(claims Claimer, o ServerOptions) *Server {
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
-	if o.Scope == nil {
-		o.Scope = tally.NoopScope
-	}
-	s.metrics = newMetrics(o.Scope)
+	s.metrics = newMetrics(scopes.Guard(o.Scope, s.log))
 	return s
 }
 

@@ -5,6 +5,7 @@ package httpapi
 import (
 	"context"
 	_ "embed" // the description
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/internal/scopes"
 	"github.com/headgate/headgate/rpc/edge"
 )
 
@@ -125,10 +127,7 @@ func New(engine Engine, o Options) *API {
 	if o.SettleWithin <= 0 {
 		o.SettleWithin = DefaultSettleWithin
 	}
-	if o.Scope == nil {
-		o.Scope = tally.NoopScope
-	}
-	counted := newMetrics(o.Scope)
+	counted := newMetrics(scopes.Guard(o.Scope, slog.Default()))
 	a := &API{
 		decider:   decider{engine, o.May, counted},
 		responder: &responder{counted, o.Random},

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/internal/breaker"
+	"github.com/headgate/headgate/internal/scopes"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
@@ -79,10 +81,7 @@ func NewClient(conn grpc.ClientConnInterface, fallback edge.Engine, o ClientOpti
 	if o.Probe == 0 {
 		o.Probe = DefaultProbe
 	}
-	if o.Scope == nil {
-		o.Scope = tally.NoopScope
-	}
-	scope := o.Scope.SubScope("quotaservice_client")
+	scope := scopes.Guard(o.Scope, slog.Default()).SubScope("quotaservice_client")
 	by := func(who string) tally.Counter { return scope.Tagged(map[string]string{"by": who}).Counter("decisions") }
 	return &Client{
 		server:   quotaservicepb.NewQuotaServiceClient(conn),

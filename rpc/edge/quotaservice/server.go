@@ -4,6 +4,7 @@ package quotaservice
 
 import (
 	"context"
+	"log/slog"
 	"math"
 	"strings"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/headgate/headgate/internal/bucketkey"
+	"github.com/headgate/headgate/internal/scopes"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
 )
@@ -39,10 +41,7 @@ const statuses = int(quotaservicepb.AllowResponse_REJECTED_SERVER_ERROR) + 1
 // NewServer returns a Server that asks engine.
 func NewServer(engine edge.Engine, o ServerOptions) *Server {
 	s := &Server{engine: engine}
-	if o.Scope == nil {
-		o.Scope = tally.NoopScope
-	}
-	scope := o.Scope.SubScope("quotaservice")
+	scope := scopes.Guard(o.Scope, slog.Default()).SubScope("quotaservice")
 	for i := range s.requests {
 		status := strings.ToLower(quotaservicepb.AllowResponse_Status(i).String())
 		s.requests[i] = scope.Tagged(map[string]string{"status": status}).Counter("requests")

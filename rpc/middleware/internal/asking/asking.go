@@ -11,11 +11,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
 	"github.com/uber-go/tally/v4"
 
+	"github.com/headgate/headgate/internal/scopes"
 	"github.com/headgate/headgate/rpc/edge"
 	"github.com/headgate/headgate/rpc/middleware/keys"
 )
@@ -71,11 +73,8 @@ func New(engine edge.Engine, s Setup) (*Asker, error) {
 	if s.Random == nil {
 		s.Random = rand.Float64
 	}
-	if s.Scope == nil {
-		s.Scope = tally.NoopScope
-	}
 	a := &Asker{engine: engine, key: key, maxWait: s.MaxWait, random: s.Random}
-	scope := s.Scope.SubScope(s.Name)
+	scope := scopes.Guard(s.Scope, slog.Default()).SubScope(s.Name)
 	counter := func(reason string) tally.Counter {
 		return scope.Tagged(map[string]string{"reason": reason}).Counter(s.Counter)
 	}
