@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/headgate/headgate/internal/addresstest"
 )
 
 // island is a network namespace whose only way out is this process, which reads and
@@ -134,7 +136,7 @@ func (is *island) dial(ctx context.Context, address string) (conn net.Conn, err 
 // between programs and daemons is always well.
 func (is *island) forward(t *testing.T, port string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", addresses(t, 1)[0])
+	l, err := net.Listen("tcp", addresstest.Free(t, 1)[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/gossip"
 	"github.com/headgate/headgate/rpc"
@@ -106,7 +107,7 @@ func pause(t *testing.T) *findings {
 // badOwner adds a member to a cluster that gossips: serve answers where it should, if it
 // answers, in the protocol.
 func badOwner(t *testing.T, answers bool, serve func(t *testing.T, l net.Listener) (end func())) *findings {
-	at := addresses(t, 2)
+	at := addresstest.Free(t, 2)
 	c := newMemberCluster(t, 2, true, faultRules)
 	edges := c.edges(-1)
 	with := &memberCluster{nodes: append([]*treeNode{{cluster: at[0]}}, c.nodes...)}

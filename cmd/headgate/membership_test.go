@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig/file"
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/operators"
 	"github.com/headgate/headgate/limiter/client"
 	"github.com/headgate/headgate/ringpop"
@@ -60,7 +61,7 @@ func newMemberClusterBy(t *testing.T, begin func(*exec.Cmd) error, size int, gos
 		write(t, c.limits, rules)
 		more = append([]string{"--limits", c.limits}, more...)
 	}
-	free := addresses(t, 4*size)
+	free := addresstest.Free(t, 4*size)
 	for i := range size {
 		args := append([]string{"--admin", free[3*size+i]}, more...)
 		if gossip {
@@ -161,7 +162,7 @@ func TestAMemberThatGossipsAndDoesNotDecide(t *testing.T) {
 		t.Skip("starts processes and waits until one is missed")
 	}
 	t.Parallel()
-	at := addresses(t, 2)
+	at := addresstest.Free(t, 2)
 	c := newMemberCluster(t, 2, true, memberRules)
 	with := &memberCluster{nodes: append([]*treeNode{{cluster: at[0]}}, c.nodes...)}
 	probed := with.owned(t, "x", at[0])

@@ -17,6 +17,7 @@ import (
 
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/cmd/headgate/internal/runtest"
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/admin/api/events"
 	"github.com/headgate/headgate/internal/admin/api/versions"
 	"github.com/headgate/headgate/internal/daemon/callers"
@@ -188,7 +189,7 @@ func TestEventsAreFollowed(t *testing.T) {
 	file, token := operatorsFile(t)
 	limits := filepath.Join(t.TempDir(), "limits.yaml")
 	write(t, limits, "limits: [{key: k, limit: 1/s}]")
-	admins := addresses(t, 1)
+	admins := addresstest.Free(t, 1)
 	p := serving(t, "--limits", limits, "--admin", admins[0], "--operators", file)
 	p.ready(t)
 	at := []string{"--admin", admins[0], "--token-file", token}

@@ -12,13 +12,14 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/runtest"
+	"github.com/headgate/headgate/internal/addresstest"
 )
 
 // A process that may open fewer files than --max-connections still closes the connections for which
 // it has no room. It did not accept them, so that their programs waited.
 func TestConnectionsAreFewerThanOpenFiles(t *testing.T) {
 	t.Parallel()
-	at := addresses(t, 3)
+	at := addresstest.Free(t, 3)
 	p := launchBy(t, func(c *exec.Cmd) error {
 		c.Path, c.Args = "/bin/sh", append([]string{"sh", "-c", `ulimit -n 100; exec "$0" "$@"`, c.Path}, c.Args[1:]...)
 		return c.Start()

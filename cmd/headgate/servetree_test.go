@@ -6,8 +6,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -23,6 +21,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/headgate/headgate/dynamicconfig/file"
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/limiter/client"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
@@ -37,22 +36,6 @@ type treeNode struct {
 	process       *process // nil while it is down
 
 	begin func(*exec.Cmd) error // starts the process; nil: as usual
-}
-
-// addresses are n different ones that nobody takes while whoever had them is
-// down: they are of a loopback address that no other test has.
-func addresses(t *testing.T, n int) (free []string) {
-	t.Helper()
-	own := fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254))
-	for range n {
-		l, err := net.Listen("tcp", own)
-		if err != nil {
-			t.Skipf("not all systems have more loopback addresses than one: %v", err)
-		}
-		defer l.Close()
-		free = append(free, l.Addr().String())
-	}
-	return free
 }
 
 // start runs n until it listens.
@@ -106,7 +89,7 @@ func newTreeCluster(t *testing.T, name string, size int, limits string, parent *
 	if parent != nil {
 		args = append(args, "--cluster", name, "--parent", strings.Join(parent.edges(), ","))
 	}
-	free := addresses(t, 2*size)
+	free := addresstest.Free(t, 2*size)
 	for i := range size {
 		c.nodes = append(c.nodes, &treeNode{t: t, cluster: free[2*i], edge: free[2*i+1], args: args})
 	}

@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/headgate/headgate/dynamicconfig/file"
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/limiter/client"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
@@ -62,7 +63,7 @@ func TestASoak(t *testing.T) {
 	}
 	waited := waits()
 	c := newMemberCluster(t, 3, true, soakRules(400))
-	free := addresses(t, 4)
+	free := addresstest.Free(t, 4)
 	args := slices.Clone(c.nodes[0].args)
 	for i, arg := range args {
 		switch arg {

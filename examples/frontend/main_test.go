@@ -4,27 +4,18 @@ package main
 
 import (
 	"context"
-	"net"
 	"net/http"
 	"testing"
 	"time"
-)
 
-// free returns an address that nobody listens on.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
+	"github.com/headgate/headgate/internal/addresstest"
+)
 
 func TestTheExampleLimits(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended, began := make(chan error, 1), time.Now()
-	address, cluster := free(t), free(t)
+	at := addresstest.Free(t, 2)
+	address, cluster := at[0], at[1]
 	go func() { ended <- run(ctx, address, cluster, []string{cluster}, "limits.yaml") }()
 
 	get := func() int {

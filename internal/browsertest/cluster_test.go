@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/internal/waittest"
 )
@@ -67,7 +67,7 @@ func startCluster(t *testing.T) *cluster {
 	}
 	run("limits", "apply", "--limits-db", db, file, "-m", "the first limits", "--author", "ada", "--yes")
 	const size = 5
-	free := addresses(t, 4*size)
+	free := addresstest.Free(t, 4*size)
 	c.admins, c.webs = free[2*size:3*size], free[3*size:]
 	for i := range size {
 		var log bytes.Buffer
@@ -139,18 +139,4 @@ func (c *cluster) load(t *testing.T) {
 			}
 		})
 	}
-}
-
-// addresses are free ports of this machine.
-func addresses(t *testing.T, n int) (free []string) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		free = append(free, l.Addr().String())
-	}
-	return free
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/admin"
 	"github.com/headgate/headgate/internal/conns"
 	"github.com/headgate/headgate/internal/daemon/doors"
@@ -93,15 +93,8 @@ func TestReadyzSaysWhichLimitsAreInForce(t *testing.T) {
 // A daemon that reaches no owner but itself says so, and goes on: the others may all be gone.
 func TestReadyzSaysThatMostOwnersDoNotAnswer(t *testing.T) {
 	c := config(t)
-	l, err := net.Listen("tcp", c.Listen) // for a port that is free
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Admin, c.Listen = "127.0.0.1:0", l.Addr().String()
+	c.Admin, c.Listen = "127.0.0.1:0", addresstest.Free(t, 1)[0]
 	c.Members = []string{c.Listen, "127.0.0.2:1", "127.0.0.3:1"} // nobody is at the others
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
 	client := httpTo(t, "tcp", start(t, c).Admin())
 	eventually(t, "the others are missed", func() bool {
 		status, h := readyz(t, client)
@@ -118,14 +111,7 @@ func TestReadyzSaysThatMostOwnersDoNotAnswer(t *testing.T) {
 // While it waits for members, a daemon lives and is not ready.
 func TestADaemonThatStartsIsNotReady(t *testing.T) {
 	c := config(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0") // for a port that is free
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Admin, c.MembersFile = l.Addr().String(), write(t, "members.txt", "")
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	c.Admin, c.MembersFile = addresstest.Free(t, 1)[0], write(t, "members.txt", "")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {

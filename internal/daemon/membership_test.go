@@ -6,23 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/ringpop"
-	"github.com/headgate/headgate/ringpop/gossip"
 )
 
 func TestADaemonMayBeAnEdgeThatOwnsNothing(t *testing.T) {
-	first, err := gossip.New(gossip.Config{Cluster: "c", Host: ringpop.Host{Address: "127.0.0.1:7933"}, Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := first.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	at := first.Address() // free for TCP and for UDP
-	if err := first.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	at := addresstest.Free(t, 1)[0] // for TCP and for UDP
 	c := config(t)
 	c.Zone, c.Gossip = "z1", Gossip{Seeds: []string{at}, Listen: at} // alone by its own seed: nobody is waited for
 	decider := start(t, c)

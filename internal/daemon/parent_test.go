@@ -6,12 +6,12 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/daemon/above"
 	"github.com/headgate/headgate/rpc/edge/doorman/doormanpb"
 )
@@ -67,12 +67,7 @@ func wantsOf(t *testing.T, capacity doormanpb.CapacityClient, client, key string
 // restartable is a daemon whose edge stays at one address.
 func restartable(t *testing.T, rules string) (edge string, run func() (stop func())) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	edge = l.Addr().String()
-	l.Close()
+	edge = addresstest.Free(t, 1)[0]
 	c := Config{Limits: write(t, "global.yaml", rules), Listen: "127.0.0.1:0", Edge: edge, Drain: 100 * time.Millisecond}
 	return edge, func() func() {
 		d, err := Start(t.Context(), c, quiet)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/testrun"
 )
 
@@ -35,12 +36,12 @@ func TestTheQuickStartRuns(t *testing.T) {
 	}
 	_, all := repository(t)
 	page := all[slices.IndexFunc(all, func(p page) bool { return p.path == runWhole[0] })]
-	address := freeAddress(t)
-	_, port, _ := strings.Cut(address, ":")
+	host, port, _ := strings.Cut(addresstest.Free(t, 1)[0], ":")
+	move := strings.NewReplacer("127.0.0.1", host, "7935", port)
 	dir, script := t.TempDir(), "set -eu\nset -m\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n"
 	named := regexp.MustCompile(`^# ([a-z]+\.(?:yaml|py))\n`)
 	for _, f := range page.fences {
-		text := strings.ReplaceAll(f.text, "7935", port)
+		text := move.Replace(f.text)
 		if name := named.FindStringSubmatch(text); name != nil {
 			write(t, filepath.Join(dir, name[1]), text)
 			continue

@@ -5,7 +5,6 @@ package docstest
 import (
 	"bytes"
 	"io"
-	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/waittest"
 )
 
@@ -29,7 +29,7 @@ func TestREADMEsProgramRuns(t *testing.T) {
 	move := func(text string) string {
 		return regexp.MustCompile(`127\.0\.0\.1:\d+`).ReplaceAllStringFunc(text, func(address string) string {
 			if ports[address] == "" {
-				ports[address] = freeAddress(t)
+				ports[address] = addresstest.Free(t, 1)[0]
 			}
 			return ports[address]
 		})
@@ -87,15 +87,4 @@ func TestREADMEsProgramRuns(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("after SIGTERM: %v\n%s", err, &out)
 	}
-}
-
-// freeAddress returns an address that nothing listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

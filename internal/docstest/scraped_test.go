@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -23,6 +22,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/daemon"
 	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/rpc/edge/quotaservice/quotaservicepb"
@@ -105,12 +105,7 @@ limits:
 	if err := os.WriteFile(config, fmt.Appendf(nil, "scrape_configs: [{job_name: headgate, scrape_interval: 500ms, scrape_timeout: 500ms, static_configs: [{targets: ['%s']}]}]", d.Admin()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := l.Addr().String()
-	_ = l.Close()
+	at := addresstest.Free(t, 1)[0]
 	server := exec.CommandContext(t.Context(), "prometheus", "--config.file", config, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", at, "--log.level", "error")
 	if err := server.Start(); err != nil {
 		t.Fatal(err)

@@ -21,7 +21,6 @@ package servertest
 import (
 	"bytes"
 	"context"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -30,6 +29,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/waittest"
 )
 
@@ -86,18 +86,7 @@ func (s *Server) prepare(t testing.TB) {
 		t.Fatal(err)
 	}
 	s.dir = dir
-	for range 100 {
-		s.port = 20000 + rand.IntN(12000) // below those that the kernel gives out
-		if free(s.port) && free(s.port+10000) {
-			return
-		}
-	}
-	t.Fatal("no port is free")
-}
-
-func free(port int) bool {
-	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	return err == nil && l.Close() == nil
+	s.port = addresstest.Port(t)
 }
 
 // Address is the server's, host:port. It stays over a restart.

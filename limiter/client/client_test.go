@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/daemon"
 	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/limiter"
@@ -111,7 +111,7 @@ func TestHostsOfRemoteDecidersShareByLoad(t *testing.T) {
 }
 
 func TestFallsBackWhileNoDeciderIsThereAndComesBack(t *testing.T) {
-	d, stop := serve(t, "127.0.0.1:0", rules)
+	d, stop := serve(t, addresstest.Free(t, 1)[0], rules)
 	c := newClient(t, client.Config{Addresses: []string{d.Edge()}, Hosts: 4}, memory.New(parse(t, rules)))
 	use := func() limiter.ShareStatus { c.For("k").Allow(); return share(c, "k") }
 	eventually(t, "a grant", func() bool { return !use().Fallback })
@@ -205,12 +205,7 @@ func TestAsksEarlyUnderAllAlgorithmsThatCanAnswer(t *testing.T) {
 }
 
 func TestNobodyListensYet(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	c := newClient(t, client.Config{Addresses: []string{l.Addr().String()}}, memory.New(parse(t, rules)))
+	c := newClient(t, client.Config{Addresses: addresstest.Free(t, 1)}, memory.New(parse(t, rules)))
 	if !c.For("k").Allow() || !share(c, "k").Fallback {
 		t.Error("a host without deciders has no fallback")
 	}

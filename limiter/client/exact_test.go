@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/client"
 )
@@ -81,7 +82,7 @@ func oneBucketForAll(t *testing.T, rules string, least int64) {
 }
 
 func TestExactKeysFallBackWhileNoDeciderIsThere(t *testing.T) {
-	d, stop := serve(t, "127.0.0.1:0", exactRules)
+	d, stop := serve(t, addresstest.Free(t, 1)[0], exactRules)
 	c := newClient(t, client.Config{Addresses: []string{d.Edge()}, Hosts: 4}, memory.New(parse(t, exactRules)))
 	exactly(t, c, "closed")
 	exactly(t, c, "even")
@@ -148,7 +149,7 @@ func (l *text) String() string {
 }
 
 func TestExactKeysOutliveADeciderByWhatItsClientsWereTold(t *testing.T) {
-	d, stop := serve(t, "127.0.0.1:0", exactRules)
+	d, stop := serve(t, addresstest.Free(t, 1)[0], exactRules)
 	c := newClient(t, client.Config{Addresses: []string{d.Edge()}}, memory.New(parse(t, exactRules)))
 	exactly(t, c, "closed")
 	if d := c.For("closed").Decide(t.Context(), 90, 0); !d.OK || d.By != "exact" {

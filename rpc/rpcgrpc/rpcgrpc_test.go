@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcgrpc"
@@ -208,10 +209,9 @@ func TestTooLargeAMessageIsAnErrorAndNothingMore(t *testing.T) {
 
 func TestAnyOfTheAddressesAnswers(t *testing.T) {
 	var edges []*edge
-	var addresses []string
-	for range 3 {
-		e := serve(t, "127.0.0.1:0", echo, rpcgrpc.ServerOptions{})
-		edges, addresses = append(edges, e), append(addresses, e.address)
+	addresses := addresstest.Free(t, 3)
+	for _, at := range addresses {
+		edges = append(edges, serve(t, at, echo, rpcgrpc.ServerOptions{}))
 	}
 	c := newClient(t, addresses...)
 	// calls returns who was asked by 30 calls, none of which may fail if sure.
@@ -247,16 +247,12 @@ func TestAnyOfTheAddressesAnswers(t *testing.T) {
 }
 
 func TestWhenNobodyIsThereCallsFailSoon(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Close()
-	c := newClient(t, l.Addr().String())
+	at := addresstest.Free(t, 1)[0]
+	c := newClient(t, at)
 	if _, err := c.Update(t.Context(), "me", word); status.Code(err) != codes.Unavailable {
 		t.Errorf("%v", err)
 	}
-	e := serve(t, l.Addr().String(), echo, rpcgrpc.ServerOptions{})
+	e := serve(t, at, echo, rpcgrpc.ServerOptions{})
 	eventually(t, "it connects when there is somebody", func() bool {
 		_, err := c.Update(t.Context(), "me", word)
 		return err == nil

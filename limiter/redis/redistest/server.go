@@ -161,7 +161,7 @@ func script(t testing.TB) string {
 func freePort(t testing.TB) int {
 	t.Helper()
 	for range 100 {
-		port := 20000 + rand.IntN(12000) // below those that the kernel gives out
+		port := 10000 + rand.IntN(12000) // the one 10000 above, too, is below those that the kernel gives out
 		if free(port) && free(port+10000) {
 			return port
 		}
