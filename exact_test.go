@@ -161,10 +161,10 @@ limits:
 		})
 	}
 	set(3)
-	const keys = 40
+	const keys = 100 // of which the new node owns some: of 40, it owns none in one of 37,000 clusters
 	for i := range keys {
-		for range 25 {
-			nodes[0].For(fmt.Sprint("k", i)).Allow()
+		if d := nodes[0].Group().For(fmt.Sprint("k", i)).Decide(t.Context(), 20, 0); !d.OK {
+			t.Fatalf("%+v", d)
 		}
 	}
 	set(4)

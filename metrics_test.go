@@ -33,7 +33,7 @@ defaults: {update_interval: 100ms, algorithm: even}
 limits:
   - {key: moving, limit: 1/h, burst: 10, migrate: {from: even, to: redis, mode: new-shadow-old}}
   - {key: plain, limit: 1/h, burst: 5}
-  - {key: slow, limit: 1/s, burst: 1, max_wait: 1h}
+  - {key: slow, limit: 1/h, burst: 1, max_wait: 10h}
   - {key: soft, limit: 1/h, burst: 1, enforce: 0%}
   - {key: "many:*", limit: 1/h, burst: 5, max_keys: 1}
 unmatched: deny
@@ -70,7 +70,7 @@ unmatched: deny
 	ask("soft", 1, true)
 	ask("soft", 1, true)
 	for range 3 { // all but the first wait
-		if d := n.For("slow").Decide(t.Context(), 1, time.Hour); !d.OK {
+		if d := n.For("slow").Decide(t.Context(), 1, 10*time.Hour); !d.OK {
 			t.Errorf("%+v", d)
 		}
 	}
