@@ -259,6 +259,51 @@ func TestAutoAsksAgainAfterALostMessage(t *testing.T) {
 	}
 }
 
+// An event whose ask is lost is let through if the host's fair part of what the owner had pays it. The next report
+// says so, without what was given back.
+func TestAutoPaysForALostAskByItsFairPart(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		var now stage.Instant
+		rule := autoRule(100)
+		if closed {
+			rule.Fallback = dynamicconfig.FallbackClosed
+		}
+		g, e := autoGroup(t, rule, &now)
+		k := g.For("k")
+		take(k, now, 1)
+		now = 1
+		grants := grantOf(sure, 0, time.Minute)
+		grants.Tokens, grants.Used = []float64{0}, []float64{20} // a fifth of the limit
+		if err := g.Manual().Apply(now, g.Manual().Report(now)[0], nil, grants); err != nil {
+			t.Fatal(err)
+		}
+		if got := take(k, now, 4); got != 4 || e.asked != 5 { // 15 of 20 are left, and a fifth of that is 3
+			t.Fatalf("%d taken, %d asked", got, e.asked)
+		}
+		e.set(errors.New("lost"))
+		if d := reserveAt(k, now, 4, 0); d.OK() {
+			t.Errorf("4 are more than its part: %+v", d)
+		}
+		now += 20 * stage.Instant(time.Millisecond)
+		d := reserveAt(k, now, 2, 0)
+		if d.OK() == closed || !closed && d.Left != -2 {
+			t.Errorf("closed: %v; it answers %+v", closed, d)
+		}
+		d.settle(now, 1)
+		now += 20 * stage.Instant(time.Millisecond)
+		if d := reserveAt(k, now, 3, 0); d.OK() {
+			t.Errorf("of 3, 2 are used: %+v", d)
+		}
+		want := int64(1)
+		if closed {
+			want = 0
+		}
+		if said := g.Manual().Report(now)[0].Usage; said.Allowed[0] != want || said.Allowed[0]+said.Rejected[0] < 4+2 {
+			t.Errorf("closed: %v; it says %+v", closed, said)
+		}
+	}
+}
+
 // Asks that are under way together and get no answer may have one cause, and count as one.
 func TestAsksThatAreMissedTogetherAreOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

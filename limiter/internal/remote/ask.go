@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/budget"
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
@@ -160,6 +161,9 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		return a.canceled(q)
 	case err != nil:
 		v.RetryAfter = a.unanswered(q.Now, missed, err).RetryAfter(q.Now, v.RetryAfter)
+		if missed < misses && !errors.Is(err, stage.ErrBusy) && a.payAlone(q) {
+			return share.Overdraw(a.Rate, q)
+		}
 		return v, stage.Receipt{}
 	case ctx.Err() != nil:
 		if outcome.OK {
@@ -225,6 +229,20 @@ func (a *asker) unanswered(now stage.Instant, before int32, err error) *elsewher
 	last := elsewhere.Pause(now, pause)
 	to.last.Store(last)
 	return last
+}
+
+// payAlone reports whether the host pays q, for which the owner did not answer: its fair part of what the owner had
+// when that last answered is enough, and is less from now on. Others may use what has come in since.
+func (a *asker) payAlone(q stage.Request) bool {
+	rule := a.Terms().Rule
+	fair, limit := a.UsedLately(), float64(rule.Limit)
+	has := a.tokens.NotLent(q.Now, rule, limit) * min(fair, limit)
+	if rule.Fallback == dynamicconfig.FallbackClosed || !(float64(q.N)*limit < has) {
+		return false
+	}
+	a.Bucket().Record(-q.N, false) // Overdraw counts it
+	a.tokens.Lend(q.Now, rule, limit, float64(q.N))
+	return true
 }
 
 // alone has the bucket fill faster while the owner does not answer.

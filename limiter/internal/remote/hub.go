@@ -18,8 +18,6 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-var _ services = (*Hub)(nil)
-
 // Hub serves all Stages of one host: it bounds what they do together, and
 // logs what they have in common. Use NewHub. All methods are safe for concurrent use.
 type Hub struct {
@@ -82,13 +80,13 @@ const (
 	hostAsksAtOnce = 1000
 )
 
-// mayAsk implements services.
+// mayAsk reports whether the host may ask a Remote once more at now, for what a grant does not cover.
 func (h *Hub) mayAsk(now stage.Instant) bool { return h.asks.Spend(now, asksPerHost, hostAsksAtOnce) }
 
-// Background implements services.
+// Background runs f, or returns false if too much is under way.
 func (h *Hub) Background(f func()) bool { return h.run(h.running, f) }
 
-// mayWait implements services. A simulator runs asks and what is in the background in turns, so that an
+// mayWait reports whether an ask may wait for what runs in the background. A simulator runs asks and what is in the background in turns, so that an
 // ask which waits would wait for ever.
 func (h *Hub) mayWait() bool { return h.config.Background == nil }
 
@@ -105,19 +103,7 @@ func (h *Hub) run(among background.Goroutines, f func()) bool {
 	return false
 }
 
-// addUnsent implements services.
-func (h *Hub) addUnsent(s *Stage) { h.backlog.Add(s) }
-
-// leftKey implements services.
-func (h *Hub) leftKey(s *Stage) { h.backlog.Left(s) }
-
-// unsentBefore implements services.
-func (h *Hub) unsentBefore(s *Stage) *Stage { return h.backlog.Before(s) }
-
-// rateRule implements services.
-func (h *Hub) rateRule(key string) *dynamicconfig.Rule { return h.config.RateRule(key) }
-
-// remoteFailed implements services. It logs at most one warning of a kind per second of the clock:
+// remoteFailed counts a call that brought no answer. first says that the one before was answered. It logs at most one warning of a kind per second of the clock:
 // calls that fail together may have begun at any time.
 func (h *Hub) remoteFailed(r *share.Rate, err error, first bool) {
 	h.config.Failures.Inc(1)
@@ -136,7 +122,7 @@ func (h *Hub) remoteFailed(r *share.Rate, err error, first bool) {
 	}
 }
 
-// remoteAnswers implements services.
+// remoteAnswers says that the remote answers again for a key.
 func (h *Hub) remoteAnswers(r *share.Rate) {
 	t := r.Terms()
 	if h.warned.Load() && h.warned.Swap(false) {
@@ -144,12 +130,7 @@ func (h *Hub) remoteAnswers(r *share.Rate) {
 	}
 }
 
-// fallbackChanged implements services.
-func (h *Hub) fallbackChanged(now stage.Instant, r *share.Rate, entered bool) {
-	h.config.FallbackChanged(now, r.Common(), entered)
-}
-
-// remotePanicked implements services. It logs at most one error per second.
+// remotePanicked logs that the code of a Remote has panicked, at most once per second. key is the key as logs may show it.
 func (h *Hub) remotePanicked(key string, err error) {
 	if h.panics.Spend(stage.Now(), 1, 1) {
 		h.config.Log.Error("a remote bucket panicked", "key", key, "panic", err)

@@ -8,57 +8,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// services is what a Stage needs of its Hub. Its methods are safe for concurrent use and do not block.
-type services interface {
-	// Background runs f, or returns false if too much is under way.
-	Background(f func()) bool
-
-	// remoteFailed counts a call that brought no answer. first says that the
-	// one before was answered.
-	remoteFailed(r *share.Rate, err error, first bool)
-
-	// remoteAnswers says that the remote answers again for a key.
-	remoteAnswers(r *share.Rate)
-
-	// fallbackChanged says that a key enters or leaves its fallback.
-	fallbackChanged(now stage.Instant, r *share.Rate, entered bool)
-
-	// mayAsk reports whether the host may ask a Remote once more at now, for what
-	// a grant does not cover.
-	mayAsk(now stage.Instant) bool
-
-	// remotePanicked logs that the code of a Remote has panicked. key is the key as logs
-	// may show it.
-	remotePanicked(key string, err error)
-
-	// addUnsent lists s from now on: s has charges or returns to send.
-	addUnsent(s *Stage)
-
-	// leftKey says that s, which may be listed, has left its key.
-	leftKey(s *Stage)
-
-	// unsentBefore is the Stage that has left the key of s and has unsent charges for the same
-	// bucket; nil if there is none.
-	unsentBefore(s *Stage) *Stage
-
-	// rateRule is the rule that limits the rate of key now; nil if none does.
-	rateRule(key string) *dynamicconfig.Rule
-
-	// mayWait reports whether an ask may wait for what runs in the background.
-	mayWait() bool
-}
-
 // Link is what all Stages of a host under one algorithm have in common.
 type Link struct {
 	remote stage.Remote
 	under  string // the algorithm under which remote is asked
-	host   services
+	host   *Hub
 	level  elsewhere.Level // nil: the remote does not say
 }
 
@@ -115,6 +74,6 @@ func (l *line) fallbackChanged(now stage.Instant, entered bool) {
 	defer l.mu.Unlock()
 
 	if !l.is(gone) {
-		l.host.fallbackChanged(now, l.Rate, entered)
+		l.host.config.FallbackChanged(now, l.Common(), entered)
 	}
 }

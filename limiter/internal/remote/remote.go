@@ -47,7 +47,7 @@ func (s *Stage) init(r *share.Rate, l *Link) {
 	s.Rate, s.Link, s.own, s.Heard = r, l, new(share.AdmittedRemote), new(elsewhere.Heard)
 	s.set(maxDebt, r.Terms().Debt > 0)
 	s.tokens.Init()
-	if before := l.host.unsentBefore(s); before != nil && before.outbox.Begin() {
+	if before := l.host.backlog.Before(s); before != nil && before.outbox.Begin() {
 		rule := r.Terms().Rule
 		s.tokens.Set(stage.Now(), rule, rule.Burst-float64(s.outbox.TakeOver(&before.outbox)))
 		before.outbox.End(nil)
@@ -237,7 +237,7 @@ func (s *Stage) ChargeLater(now stage.Instant, n int64) {
 func (s *Stage) enqueue(n int64) {
 	s.outbox.Add(n)
 	if s.outbox.List() {
-		s.host.addUnsent(s)
+		s.host.backlog.Add(s)
 	}
 }
 
@@ -303,7 +303,7 @@ func (s *Stage) Leave() {
 	s.mu.Lock()
 	s.set(gone, true)
 	s.mu.Unlock()
-	s.host.leftKey(s)
+	s.host.backlog.Left(s)
 }
 
 // InFallback implements share.Part.

@@ -5,54 +5,68 @@ package remote
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/uber-go/tally/v4"
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/internal/background"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// host runs what is in the background at once, unless it is full.
+// host is a Hub that runs what is in the background at once, unless it is full, and what was heard of it.
 type host struct {
-	full                            bool
-	failed, first, answers, panicks int
+	*Hub
+	scope tally.TestScope
+	log   strings.Builder
+	heard
 }
 
-func (*host) rateRule(string) *dynamicconfig.Rule { return nil }
+// heard is how often a call had no answer, a key entered its fallback and left it, and a Remote panicked.
+type heard struct{ failed, entered, left, panicked int }
 
-func (h *host) Background(f func()) bool {
-	if !h.full {
-		f()
+func newHost() *host {
+	h := &host{scope: tally.NewTestScope("", nil)}
+	h.Hub = NewHub(HubConfig{
+		Log:        slog.New(slog.NewTextHandler(&h.log, nil)),
+		Background: func(f func()) { f() },
+		Failures:   h.scope.Counter("failures"),
+		Skipped:    tally.NoopScope.Counter(""),
+		FallbackChanged: func(_ stage.Instant, _ *share.Base, entered bool) {
+			if entered {
+				h.entered++
+			} else {
+				h.left++
+			}
+		},
+		RateRule: func(string) *dynamicconfig.Rule { return nil },
+	})
+	return h
+}
+
+// fill has nothing more run in the background, or everything.
+func (h *host) fill(full bool) {
+	if h.config.Background = nil; !full {
+		h.config.Background = func(f func()) { f() }
 	}
-	return !h.full
+	h.running = background.New(0, h.config.Log)
 }
 
-func (h *host) remoteFailed(_ *share.Rate, _ error, first bool) {
-	if h.failed++; first {
-		h.first++
+// hears is what was heard so far.
+func (h *host) hears() heard {
+	if c := h.scope.Snapshot().Counters()["failures+"]; c != nil {
+		h.failed = int(c.Value())
 	}
+	h.panicked = strings.Count(h.log.String(), "a remote bucket panicked")
+	return h.heard
 }
-
-func (h *host) remoteAnswers(*share.Rate) { h.answers++ }
-
-func (h *host) fallbackChanged(stage.Instant, *share.Rate, bool) {}
-
-func (h *host) addUnsent(*Stage) {}
-
-func (h *host) leftKey(*Stage) {}
-
-func (h *host) unsentBefore(*Stage) *Stage { return nil }
-
-func (h *host) mayAsk(stage.Instant) bool { return !h.full }
-
-func (h *host) remotePanicked(string, error) { h.panicks++ }
-
-func (h *host) mayWait() bool { return false }
 
 // store is a Remote that carries out an Operation once, as the contract says,
 // and may lose its answers.
@@ -94,7 +108,7 @@ func (s *store) Do(_ context.Context, op stage.Operation) (stage.Outcome, error)
 	return stage.Outcome{OK: true, Left: 5}, nil
 }
 
-func newStage(t *testing.T, s *store, h services) *Stage {
+func newStage(t *testing.T, s *store, h *Hub) *Stage {
 	t.Helper()
 	config, err := dynamicconfig.Config{Rules: []dynamicconfig.Rule{{Key: "k", Limit: 10, Burst: 10, Algorithm: "exact"}}}.Snapshot()
 	if err != nil {
@@ -111,8 +125,8 @@ var errAway = errors.New("away")
 
 // Defect 6.
 func TestAReturnWhoseAnswerIsLostIsCarriedOutOnce(t *testing.T) {
-	s, h := new(store), new(host)
-	r := newStage(t, s, h)
+	s, h := new(store), newHost()
+	r := newStage(t, s, h.Hub)
 	_, receipt := r.Take(t.Context(), request(7))
 	s.err, s.lost = errAway, true
 	r.Settle(0, receipt, 0)
@@ -142,7 +156,7 @@ func TestTheEstimateKeepsWhatHasComeInBeforeAChangeOfRule(t *testing.T) {
 		{"nothing is known yet", false, 20, 20, 20},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := newStage(t, new(store), new(host)) // 10 events/s, and 5 tokens are left
+			r := newStage(t, new(store), newHost().Hub) // 10 events/s, and 5 tokens are left
 			if test.asked {
 				r.Take(t.Context(), request(1))
 			}
@@ -162,11 +176,12 @@ func TestTheEstimateKeepsWhatHasComeInBeforeAChangeOfRule(t *testing.T) {
 func TestWhatIsOwedIsSentOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		s, h := new(store), new(host)
-		r := newStage(t, s, h)
+		s, h := new(store), newHost()
+		r := newStage(t, s, h.Hub)
 		want := 0.0
 		for range 30 {
-			s.err, s.lost, h.full = nil, random.IntN(2) == 0, random.IntN(4) == 0
+			s.err, s.lost = nil, random.IntN(2) == 0
+			h.fill(random.IntN(4) == 0)
 			if random.IntN(3) == 0 {
 				s.err = errAway
 			}
@@ -185,7 +200,8 @@ func TestWhatIsOwedIsSentOnce(t *testing.T) {
 				want += s.taken - before
 			}
 		}
-		s.err, h.full = nil, false
+		s.err = nil
+		h.fill(false)
 		r.Flush(0)
 		if s.settled != want || !r.outbox.Empty() {
 			t.Fatalf("the remote bucket was reported of %v, want %v", s.settled, want)
@@ -201,22 +217,22 @@ func TestARemoteIsToldApart(t *testing.T) {
 		ctx        context.Context
 		want       stage.Reason
 		by         stage.Source
-		host       host
+		heard      heard
 		inFallback bool
 	}{
-		"answered":     {store{}, t.Context(), stage.Granted, stage.ByAlgorithm, host{}, false},
-		"refused":      {store{answer: &stage.Outcome{}}, t.Context(), stage.Limited, stage.ByAlgorithm, host{}, false},
-		"not answered": {store{err: errAway}, t.Context(), stage.Granted, stage.ByFallback, host{failed: 1, first: 1}, true},
-		"busy here":    {store{err: stage.ErrBusy}, t.Context(), stage.Granted, stage.ByFallback, host{failed: 1}, false},
-		"caller gone":  {store{err: errAway}, gone, stage.Canceled, stage.ByAlgorithm, host{}, false},
-		"nonsense":     {store{answer: &stage.Outcome{Wait: -1}}, t.Context(), stage.Granted, stage.ByFallback, host{failed: 1, first: 1}, true}, // of this key only
-		"panic":        {store{panics: true}, t.Context(), stage.Granted, stage.ByFallback, host{failed: 1, first: 1, panicks: 1}, true},
+		"answered":     {store{}, t.Context(), stage.Granted, stage.ByAlgorithm, heard{}, false},
+		"refused":      {store{answer: &stage.Outcome{}}, t.Context(), stage.Limited, stage.ByAlgorithm, heard{}, false},
+		"not answered": {store{err: errAway}, t.Context(), stage.Granted, stage.ByFallback, heard{failed: 1, entered: 1}, true},
+		"busy here":    {store{err: stage.ErrBusy}, t.Context(), stage.Granted, stage.ByFallback, heard{failed: 1}, false},
+		"caller gone":  {store{err: errAway}, gone, stage.Canceled, stage.ByAlgorithm, heard{}, false},
+		"nonsense":     {store{answer: &stage.Outcome{Wait: -1}}, t.Context(), stage.Granted, stage.ByFallback, heard{failed: 1, entered: 1}, true}, // of this key only
+		"panic":        {store{panics: true}, t.Context(), stage.Granted, stage.ByFallback, heard{failed: 1, entered: 1, panicked: 1}, true},
 	} {
-		var h host
-		r := newStage(t, &tt.store, &h)
+		h := newHost()
+		r := newStage(t, &tt.store, h.Hub)
 		v, _ := r.Take(tt.ctx, request(2))
-		if v.Reason != tt.want || v.By != tt.by || h != tt.host || inFallback(r) != tt.inFallback {
-			t.Errorf("%s: %+v, the host heard %+v, inFallback %v", name, v, h, inFallback(r))
+		if v.Reason != tt.want || v.By != tt.by || h.hears() != tt.heard || inFallback(r) != tt.inFallback {
+			t.Errorf("%s: %+v, the host heard %+v, inFallback %v", name, v, h.heard, inFallback(r))
 		}
 	}
 }
@@ -224,12 +240,12 @@ func TestARemoteIsToldApart(t *testing.T) {
 // A charge that was sent in the background got an answer that makes no sense, as the event
 // before it did: the key uses its fallback still.
 func TestNonsenseEndsNoFallback(t *testing.T) {
-	s, h := &store{answer: &stage.Outcome{Wait: -1}}, new(host)
-	r := newStage(t, s, h)
+	s, h := &store{answer: &stage.Outcome{Wait: -1}}, newHost()
+	r := newStage(t, s, h.Hub)
 	r.Take(t.Context(), request(2))
 	r.Flush(0)
-	if !inFallback(r) || h.answers != 0 {
-		t.Errorf("inFallback %v, and the host heard %d times that the remote answers", inFallback(r), h.answers)
+	if !inFallback(r) || h.left != 0 {
+		t.Errorf("inFallback %v, and the key left it %d times", inFallback(r), h.left)
 	}
 	if r.HasUnsent() {
 		t.Error("a charge whose answer makes no sense is sent again")
@@ -237,8 +253,8 @@ func TestNonsenseEndsNoFallback(t *testing.T) {
 }
 
 func TestAReceiptIsSettledWhereItCameFrom(t *testing.T) {
-	s, h := &store{err: errAway}, new(host)
-	r := newStage(t, s, h)
+	s, h := &store{err: errAway}, newHost()
+	r := newStage(t, s, h.Hub)
 	_, receipt := r.Take(t.Context(), request(4)) // of the five of the fallback
 	r.Settle(0, receipt, 1)
 	if got := r.Bucket().Tokens(0); got < 4-1e-6 || got > 4 {
@@ -246,7 +262,7 @@ func TestAReceiptIsSettledWhereItCameFrom(t *testing.T) {
 	}
 	s.err = nil
 	r.Take(t.Context(), stage.Request{Kind: stage.Final})
-	if s.settled != 1 || h.answers != 1 {
+	if s.settled != 1 || h.left != 1 {
 		t.Errorf("the remote bucket was charged with %v, want 1", s.settled)
 	}
 	if usage := r.Count(0); usage.Allowed != 1 || usage.Rejected != 0 {
@@ -265,18 +281,18 @@ func TestAWaitThatIsLongerThanAskedIsNonsense(t *testing.T) {
 		{time.Second + time.Millisecond, time.Second, false},
 		{time.Second, time.Second, false},
 	} {
-		s, h := &store{answer: &stage.Outcome{OK: true, Wait: tt.wait}}, new(host)
-		r := newStage(t, s, h)
+		s, h := &store{answer: &stage.Outcome{OK: true, Wait: tt.wait}}, newHost()
+		r := newStage(t, s, h.Hub)
 		v, _ := r.Take(t.Context(), stage.Request{N: 3, Longest: tt.longest})
-		if v.Wait > tt.longest+time.Millisecond || tt.nonsense != (s.settled == -3) || tt.nonsense != (h.first == 1) {
+		if v.Wait > tt.longest+time.Millisecond || tt.nonsense != (s.settled == -3) || tt.nonsense != (h.entered == 1) {
 			t.Errorf("a wait of %v for %v at most: %+v, given back %v", tt.wait, tt.longest, v, -s.settled)
 		}
 	}
 }
 
 func TestAChargeOfARemoteThatFails(t *testing.T) {
-	s, h := &store{err: errAway}, new(host)
-	r := newStage(t, s, h)
+	s, h := &store{err: errAway}, newHost()
+	r := newStage(t, s, h.Hub)
 	r.Take(t.Context(), request(0))
 	v, _ := r.Take(t.Context(), stage.Request{N: 2, Kind: stage.Charge})
 	if left := r.Level(0).Tokens; v.Left != left || left < 3-1e-6 || left > 3 {

@@ -105,7 +105,7 @@ func (s *sender) begin() bool { return !s.outbox.Empty() && s.outbox.Begin() }
 func (s *sender) next() *stage.Operation {
 	rule := s.Terms().Rule
 	if s.is(gone) {
-		rule = cmp.Or(s.host.rateRule(s.Key()), rule)
+		rule = cmp.Or(s.host.config.RateRule(s.Key()), rule)
 	}
 	return s.outbox.Next(s.Key(), rule)
 }

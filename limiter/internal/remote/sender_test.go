@@ -14,13 +14,6 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-type asyncHost struct {
-	host
-	wg sync.WaitGroup
-}
-
-func (h *asyncHost) Background(f func()) bool { h.wg.Go(f); return true }
-
 type sink struct{ n atomic.Int64 }
 
 func (s *sink) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
@@ -31,17 +24,18 @@ func (s *sink) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) 
 // The sender also sends a charge that a decision adds just when the sender finds nothing more.
 func TestTheLastChargeIsSent(t *testing.T) {
 	lost := 0
+	var background sync.WaitGroup
+	h := newHub()
+	h.config.Background = background.Go
 	for range 20000 {
-		s, h := new(store), new(asyncHost)
-		r := newStage(t, s, new(host))
-		k := new(sink)
-		r.remote, r.host = k, h
+		r := newStage(t, new(store), h)
+		r.remote = new(sink)
 		var wg sync.WaitGroup
 		for range 2 {
 			wg.Go(func() { r.Take(context.Background(), stage.Request{N: 1, Kind: stage.Charge}) })
 		}
 		wg.Wait()
-		h.wg.Wait()
+		background.Wait()
 		if !r.outbox.Empty() {
 			lost++
 		}
@@ -52,7 +46,7 @@ func TestTheLastChargeIsSent(t *testing.T) {
 }
 
 func TestAResentOperationHasTheRuleInForce(t *testing.T) {
-	s, h := new(store), new(host)
+	s, h := new(store), newHub()
 	r := newStage(t, s, h)
 	s.err = errAway
 	r.Take(t.Context(), stage.Request{N: 1, Kind: stage.Charge})
@@ -69,7 +63,7 @@ func TestAResentOperationHasTheRuleInForce(t *testing.T) {
 // the fallback's bucket gets nothing back that it did not give.
 func TestAnOpenFallbackIsChargedAndGivenBack(t *testing.T) {
 	for _, auto := range []bool{false, true} {
-		s, h := &store{err: errAway}, new(host)
+		s, h := &store{err: errAway}, newHub()
 		r := newStage(t, s, h)
 		rule := *r.Terms().Rule
 		rule.Fallback = dynamicconfig.FallbackOpen

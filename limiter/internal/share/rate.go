@@ -80,19 +80,37 @@ func (r *Rate) Take(_ context.Context, q stage.Request) (v stage.Verdict, receip
 		return r.take(q), receipt
 	}
 	has := r.extra() // before, so that a switch meanwhile gives back too little and not too much
-	if v = r.take(q); v.Reason > stage.Soft || q.N <= 0 {
-		return v, receipt
+	if v = r.take(q); v.Reason <= stage.Soft {
+		receipt = has.receipt(q.N, v)
 	}
-	switch receipt.N = q.N; {
+	return v, receipt
+}
+
+// Overdraw takes the tokens of q from r although they are not there, and counts q as allowed.
+func Overdraw(r *Rate, q stage.Request) (v stage.Verdict, receipt stage.Receipt) {
+	has, kind := r.extra(), q.Kind
+	q.Kind = stage.Charge
+	if v = r.take(q); kind == stage.Take {
+		receipt = has.receipt(q.N, v)
+	}
+	return v, receipt
+}
+
+// receipt is what a caller may give back of n tokens that a Rate with x took, with v.
+func (x *extra) receipt(n int64, v stage.Verdict) (receipt stage.Receipt) {
+	if n <= 0 {
+		return receipt
+	}
+	switch receipt.N = n; {
 	case math.IsInf(v.Left, 1):
 		receipt.Rest = countedOnly{}
 	case v.Left < 0:
-		receipt.Rest = has.marks.Debt()
+		receipt.Rest = x.marks.Debt()
 	}
-	if has.paired {
+	if x.paired {
 		receipt.Rest = paired{receipt.Rest}
 	}
-	return v, receipt
+	return receipt
 }
 
 // take decides, without what it takes to undo it.
