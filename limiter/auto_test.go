@@ -216,30 +216,35 @@ func TestAutoBorrowsNothingForASmallEventOfAFewLargeOnes(t *testing.T) {
 	}
 }
 
-// An owner that does not answer three asks in a row is left alone for a second, and the
-// host's own part decides.
+// An owner that does not answer three asks in a row is left alone for a moment, and for longer after each ask
+// more: one that is back soon, as after a restart, is asked again soon. The host's own part decides meanwhile.
 func TestAutoDoesNotWaitForAnOwnerThatIsAway(t *testing.T) {
 	const soon = stage.Instant(20 * time.Millisecond)
-	var now stage.Instant
+	now := stage.Instant(1)
 	rule := autoRule(1)
 	rule.AskTimeout = 2 * time.Second
 	_, e, k := grantedGroup(t, rule, &now, 1, sure, 2)
 	e.set(errors.New("away"))
 	asked := func() int { return e.asked + len(e.ahead) - 1 } // of them, one without a grant
-	if got := take(k, 1, 5); got != 2 || asked() != 1 {
+	if got := take(k, now, 5); got != 2 || asked() != 1 {
 		t.Errorf("%d taken, %d asked", got, asked())
 	}
-	for i := range stage.Instant(2) {
-		if got := take(k, (i+1)*soon, 5); got != 0 || asked() != 2+int(i) {
-			t.Errorf("soon after it, %d taken, %d asked", got, asked())
+	for i := range 2 {
+		if now += soon; take(k, now, 5) != 0 || asked() != 2+i {
+			t.Errorf("soon after it, %d asked", asked())
 		}
 	}
-	e.set(nil)
-	if got := take(k, 2*soon+5*second/2, 1); got != 0 || asked() != 3 {
-		t.Errorf("half a second after the timeout %d taken, %d asked", got, asked())
-	}
-	if got := take(k, 2*soon+3*second+1, 1); got != 1 || asked() != 4 {
-		t.Errorf("a second after it %d taken, %d asked", got, asked())
+	for i, pause := range []time.Duration{100, 200, 400, 800, 1000, 1000} {
+		end := now.Add(pause*time.Millisecond + rule.AskTimeout)
+		if got := take(k, end-1, 1); got != 0 || asked() != 3+i {
+			t.Errorf("within a pause of %d ms %d taken, %d asked", pause, got, asked())
+		}
+		if i == 5 {
+			e.set(nil)
+		}
+		if now = end; (take(k, now, 1) == 1) != (i == 5) || asked() != 4+i {
+			t.Errorf("after a pause of %d ms, %d asked", pause, asked())
+		}
 	}
 }
 

@@ -86,12 +86,13 @@ const (
 	muchLent   = 20
 	few        = 15
 
-	// If the owner does not answer misses asks in a row, the host does not ask it again for silent. One lost
-	// message is not enough for that: after each ask before, the host does not ask for busy. The host also
-	// waits for busy if it had no room to ask.
-	silent = time.Second
-	misses = 3
-	busy   = 10 * time.Millisecond
+	// If the owner does not answer misses asks in a row, the host does not ask it again for silent, and twice as
+	// long after each ask more, at most longest. One lost message is not enough for that: after each ask
+	// before, the host does not ask for busy. The host also waits for busy if it had no room to ask.
+	silent  = 100 * time.Millisecond
+	longest = time.Second
+	misses  = 3
+	busy    = 10 * time.Millisecond
 
 	// roundTrips is how many round trips to an owner fit in ask_timeout. An event
 	// that can wait, and would wait here for longer than one, is asked for first.
@@ -221,9 +222,9 @@ func (a *asker) unanswered(now stage.Instant, before int32, err error) *elsewher
 	to, pause := a.started(), busy
 	if !errors.Is(err, stage.ErrBusy) {
 		a.host.remoteFailed(a.Rate, err, to.missed.CompareAndSwap(before, before+1) && before == 0)
-		if to.missed.Load() >= misses {
+		if more := to.missed.Load() - misses; more >= 0 {
 			a.alone(now)
-			pause = silent + a.Terms().Rule.AskTimeout
+			pause = min(silent<<min(more, 8), longest) + a.Terms().Rule.AskTimeout
 		}
 	}
 	last := elsewhere.Pause(now, pause)
