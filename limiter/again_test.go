@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/uber-go/tally/v4"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/driver"
@@ -44,6 +46,42 @@ func TestAMigrationThatBeginsAgainChargesNothingTwice(t *testing.T) {
 					if lacks := 20 - int(bucket.left); lacks != total {
 						t.Errorf("%s to redis, %s, with %s between: the bucket lacks %d, after %d were used", from, mode, between, lacks, total)
 					}
+				}
+			}
+		}
+	}
+}
+
+// What callers give back is not in the counter of what was allowed, whichever side of a migration gave it and
+// whichever one answers by then.
+func TestTheCounterHasNotWhatComesBackAfterAChangeOfMode(t *testing.T) {
+	modes := []string{"old", "old-shadow-new", "new-shadow-old", "new", "disabled"}
+	for _, pair := range []string{"from: even, to: elastic", "from: request-weighted, to: redis", "from: redis, to: even"} {
+		for _, from := range modes[:4] {
+			for _, to := range modes {
+				now, scope := stage.Now(), tally.NewTestScope("", nil)
+				rule := func(mode string) *dynamicconfig.Snapshot {
+					return traceLimits(t, "limits: [{key: k, limit: 100/s, burst: 100, migrate: {"+pair+", mode: "+mode+"}}]")
+				}
+				g := limiter.NewGroup(rule(from), 1, limiter.WithMigration(shadow.Migrator()), limiter.WithScope(scope),
+					limiter.WithRemote("redis", &drained{left: 1000}), driver.WithBackground(func(f func()) { f() }))
+				k, m := g.For("k").Stage(), driver.Of(g)
+				take := func(n int64) stage.Receipt {
+					_, receipt := k.Take(t.Context(), stage.Request{Now: now, N: n})
+					return receipt
+				}
+				before, after := take(30), take(30)
+				k.Settle(now, before, 25)
+				m.Report(now.Add(time.Second))
+				m.Configure(now.Add(time.Second), rule(to))
+				k.Settle(now.Add(time.Second), after, 10)
+				m.Report(now.Add(2 * time.Second))
+				m.Configure(now.Add(2*time.Second), rule(from))
+				now = now.Add(10 * time.Second)
+				take(50)
+				m.Report(now)
+				if got := scope.Snapshot().Counters()["limiter.allowed+rule=k"]; got == nil || got.Value() != 25+10+50 {
+					t.Errorf("%s, from %s to %s: %v", pair, from, to, got)
 				}
 			}
 		}

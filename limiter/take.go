@@ -19,7 +19,7 @@ import (
 
 // decide decides one request. Every way to take tokens comes through here, but for Allow where the bucket alone
 // decides. longest below 0 is as long as the rule allows. from is what the receipt is settled with.
-func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longest time.Duration, kind stage.Kind) (v stage.Verdict, receipt stage.Receipt, from stage.Stage) {
+func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longest time.Duration, kind stage.Kind) (v stage.Verdict, receipt stage.Receipt, from *keys.State) {
 	// The rule that matches, or that none does.
 	st := k.Current(now)
 	if st.Stage == nil { // slots, too many keys, or no rule
@@ -33,8 +33,8 @@ func decide(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longes
 	longest, reason := st.Terms().Apply(n, longest)
 	if reason == stage.Granted {
 		// The stage.
-		from = st.Stage
-		v, receipt = from.Take(ctx, stage.Request{Now: now, N: n, Longest: longest, Kind: kind})
+		from = st
+		v, receipt = st.Stage.Take(ctx, stage.Request{Now: now, N: n, Longest: longest, Kind: kind})
 	} else {
 		v.Reason = reason
 	}
@@ -79,7 +79,7 @@ func reserve(ctx context.Context, k *keys.Key, now stage.Instant, n int64, longe
 }
 
 // undoable is what decide decided, with what it takes to undo it.
-func undoable(k *keys.Key, now stage.Instant, n int64, v stage.Verdict, receipt stage.Receipt, from stage.Stage) taken {
+func undoable(k *keys.Key, now stage.Instant, n int64, v stage.Verdict, receipt stage.Receipt, from *keys.State) taken {
 	t := taken{Verdict: v, of: k, asked: n, at: now, acts: now.Add(v.Wait), from: from, receipt: receipt}
 	if receipt.N > 0 && v.Left < 0 {
 		t.limit = from.Level(now).Limit
@@ -110,7 +110,7 @@ type taken struct {
 	asked   int64
 	at      stage.Instant // when it was decided
 	acts    stage.Instant // when the caller may act
-	from    stage.Stage   // that gave the receipt
+	from    *keys.State   // whose Stage gave the receipt
 	receipt stage.Receipt
 	limit   rate.Limit // of from then, if it left a debt
 }
@@ -130,7 +130,7 @@ func (t *taken) settle(now stage.Instant, actual int64) {
 		return
 	}
 	if t.from != nil {
-		t.from.Settle(now, t.receipt, actual)
+		t.of.Settle(now, t.from, t.receipt, actual)
 	}
 }
 
@@ -153,7 +153,7 @@ func (t *taken) cancel(now stage.Instant) {
 		rounding += refilled * float64(level.Limit) * 0.13e-9 // a bucket rounds its tokens up by 1/8 ns
 	}
 	kept := max(min(int64(math.Ceil(onTop-rounding)), n), 0)
-	t.from.Settle(now, t.receipt, kept)
+	t.of.Settle(now, t.from, t.receipt, kept)
 	t.receipt = stage.Receipt{}
 }
 

@@ -156,6 +156,15 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, aske
 	}
 }
 
+// Settle settles a receipt of st. What comes back counts here, under the rule by which it was taken: the part that gave it
+// may not answer any more, or the rule be gone.
+func (k *Key) Settle(now stage.Instant, st *State, receipt stage.Receipt, actual int64) {
+	st.Stage.Settle(now, receipt, actual)
+	if back := receipt.N - actual; st.rule != nil && receipt.N > 0 && back > 0 {
+		st.rule.usage.Returned(back)
+	}
+}
+
 // Charged counts a charge of n tokens that st decided, as far as a bucket can be charged. While the rule
 // lets everything through, nothing was charged.
 func (k *Key) Charged(st *State, n int64) {

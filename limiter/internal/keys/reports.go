@@ -68,7 +68,7 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 	s.hub.FlushLater(now)
 	s.metrics.Keys.Update(float64(live + s.idle.len()))
 	batches := round.Batches()
-	s.settings.Load().rules.flush(s.metrics)
+	s.metrics.Flush()
 	s.metrics.FlushFallen()
 	return batches
 }
@@ -137,7 +137,7 @@ func (r Reports) last(now stage.Instant) []*report.Batch {
 		st.countDivergence()
 	}
 	batches := s.reporter.Last(now, s.Hosts(), subjects)
-	s.settings.Load().rules.flush(s.metrics)
+	s.metrics.Flush()
 	return batches
 }
 

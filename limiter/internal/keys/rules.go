@@ -31,10 +31,6 @@ type rules struct {
 	states   sync.Map           // *dynamicconfig.Rule to *ruleState
 	replaced chan struct{}      // closed once other rules are in force
 	number   uint64             // how many rules there were before
-
-	// before are the rules that these replaced: what their keys used last is
-	// counted later. Guarded by the Set's mu.
-	before *rules
 }
 
 // maxUnmatched bounds the keys without a rule that a Set remembers.
@@ -63,7 +59,7 @@ func (r *rules) of(rule *dynamicconfig.Rule) *ruleState {
 			return found
 		}
 	}
-	made := &ruleState{of: r, Plan: holding.Plan{Rule: rule, Answers: rule.Answering()}}
+	made := &ruleState{of: r, usage: r.set.metrics.Rule(rule.Key), Plan: holding.Plan{Rule: rule, Answers: rule.Answering()}}
 	made.init()
 	found, _ := r.states.LoadOrStore(rule, made)
 	made, _ = found.(*ruleState) // nothing else is stored
@@ -84,7 +80,7 @@ type ruleState struct {
 
 	of    *rules
 	terms *terms.Terms // nil if there are none
-	usage usage.Rule
+	usage *usage.Rule
 
 	// shared: all keys of the rule decide through the one that is its pattern.
 	shared bool
@@ -119,20 +115,6 @@ func (a *ruleState) init() {
 	for i, name := range a.Rule.Algorithms() {
 		a.Terms = append(a.Terms, a.of.set.shareTerms(a, name, i == a.Answers))
 	}
-}
-
-// flush adds what was counted for all rules since the last time to m. The Set's
-// mu is held.
-func (r *rules) flush(m *usage.Metrics) {
-	if r.before != nil {
-		r.before.flush(m)
-	}
-	r.states.Range(func(_, v any) bool {
-		if a, ok := v.(*ruleState); ok {
-			m.Flush(a.key(), &a.usage)
-		}
-		return true
-	})
 }
 
 // unmatched reports whether a is for keys that no rule matches.

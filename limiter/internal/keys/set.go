@@ -90,10 +90,7 @@ func (s *Set) Configure(now stage.Instant, snapshot *dynamicconfig.Snapshot) {
 	defer s.mu.Unlock()
 
 	before := s.settings.Load().rules
-	before.flush(s.metrics)
-	before.before = nil
 	set := &settings{rules: newRules(s, before.number+1, snapshot), hosts: s.Hosts()}
-	set.rules.before = before
 	s.publish(set)
 	close(before.replaced)
 	s.reporter.Reconfigured()

@@ -27,9 +27,12 @@ func New(now stage.Instant, p share.Part) Ledger {
 // made live, nothing is new, and AddToRule writes nothing: the lock of the Counts is not held then.
 func (l *Ledger) AddToRule(upTo bucket.Usage) {
 	terms := l.Terms()
-	elsewhere := l.part.TakeAdmitted(terms.Asked)
-	if c := terms.Counts; c != nil && (upTo != l.Seen || elsewhere != 0) {
-		c.Allowed += upTo.Allowed - l.Seen.Allowed + elsewhere
+	elsewhere, back := l.part.TakeAdmitted(terms.Asked), int64(0)
+	if l.Rate != nil {
+		back = share.TakeBack(l.Rate)
+	}
+	if c := terms.Counts; c != nil && (upTo != l.Seen || elsewhere|back != 0) {
+		c.Allowed += upTo.Allowed - l.Seen.Allowed + elsewhere + back
 		c.Rejected += upTo.Rejected - l.Seen.Rejected - elsewhere
 	}
 	l.Seen = upTo

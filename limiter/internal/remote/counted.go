@@ -90,12 +90,13 @@ func (c *counted) disown(now stage.Instant, n int64, ok bool) {
 	}
 }
 
-// uncount takes back that n were allowed: they did not happen. apart says that an owner to which
+// uncount takes back that n were allowed: a caller gives them back. apart says that an owner to which
 // the Rate reports learns of that otherwise, or has never been told that they were.
 func (c *counted) uncount(n int64, apart bool) {
 	if apart {
 		c.admittedRemote().Admit(-min(n, bucket.MaxCost))
 		c.Bucket().Record(-n, false)
+		share.GiveBack(c.Rate, n)
 		return
 	}
 	c.Uncount(n)

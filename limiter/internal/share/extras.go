@@ -29,6 +29,7 @@ type extra struct {
 	costly     *atomic.Int64   // see Beside; nil: none
 	bypassed   *atomic.Int64   // see Beside; nil: none
 	awaited    *atomic.Int64   // see Awaited; nil: none
+	back       *atomic.Int64   // see TakeBack; nil: none
 	left, full bool            // see Leave
 	returned   int64           // see TakeReturned
 	paired     bool            // see SetPaired
@@ -110,6 +111,22 @@ func (x *extras) Awaited(tokens float64) int64 {
 	still := min(before, int64(math.Ceil(max(-tokens, 0))))
 	n.Add(still - before)
 	return still
+}
+
+// GiveBack counts n tokens of r that a caller gives back.
+func GiveBack(r *Rate, n int64) { addBack(&r.extras, n) }
+
+func addBack(x *extras, n int64) {
+	counter(x, func(e *extra) **atomic.Int64 { return &e.back }).Add(min(n, bucket.MaxCost))
+}
+
+// TakeBack is how many tokens of r callers have given back since the last call: Count or Admitted has become less by
+// these. It is for one caller at a time.
+func TakeBack(r *Rate) int64 {
+	if n := r.extra().back; n != nil && n.Load() != 0 {
+		return n.Swap(0)
+	}
+	return 0
 }
 
 // CountBeside counts n tokens of an event that no bucket has counted: an override let it through,

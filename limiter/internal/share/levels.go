@@ -58,10 +58,11 @@ func (l *levels) ChargeInactive(now stage.Instant) {
 	l.inactive.charge(now, l.bucket.Allowed(), c)
 }
 
-// Uncount takes back that n tokens were allowed that the bucket did not give.
+// Uncount takes back that n tokens were allowed that the bucket did not give, because a caller gives them back.
 // The inactive level has been charged with them, and gets nothing back.
 func (l *levels) Uncount(n int64) {
 	l.bucket.Uncount(n)
+	addBack(&l.extras, n)
 	l.inactive.charged.Add(-min(n, bucket.MaxCost))
 }
 

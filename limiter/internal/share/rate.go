@@ -178,6 +178,7 @@ func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 		r.Uncount(back)
 	case back > 0:
 		r.bucket.Refund(now, back)
+		GiveBack(r, back)
 	}
 }
 

@@ -12,6 +12,7 @@ package usage
 
 import (
 	"cmp"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,14 +24,16 @@ import (
 )
 
 // Rule is what the decisions about the keys of one rule cost, since the last
-// Flush. Refused, Waits and Charged are safe for concurrent use; the rest is guarded by
+// Flush. Refused, Waits, Charged and Returned are safe for concurrent use; the rest is guarded by
 // the lock of the caller that flushes.
 type Rule struct {
-	// Counts is what the buckets have counted.
+	// Counts is what the buckets have counted, without what callers have given back: see Returned.
 	Counts bucket.Usage
 
 	// Asked is what was asked of the keys' owners beyond grants.
 	Asked share.Asked
+
+	key string
 
 	// InFallback is how many keys use their fallback, as a report has found them.
 	InFallback int
@@ -39,6 +42,7 @@ type Rule struct {
 	counted    atomic.Int64                // of refused, what buckets counted as rejected
 	waited     atomic.Int64
 	charged    atomic.Int64
+	returned   atomic.Int64
 	divergence stage.Divergence
 }
 
@@ -64,6 +68,9 @@ func (r *Rule) Waits(n int64) { r.waited.Add(min(n, bucket.MaxCost)) }
 // bucket, at most bucket.MaxCost tokens count.
 func (r *Rule) Charged(n int64) { r.charged.Add(min(n, bucket.MaxCost)) }
 
+// Returned counts n tokens that a caller gives back. As in a bucket, at most bucket.MaxCost tokens count.
+func (r *Rule) Returned(n int64) { r.returned.Add(min(n, bucket.MaxCost)) }
+
 // Diverged counts how the two sides of a migration answered.
 func (r *Rule) Diverged(d stage.Divergence) { r.divergence = r.divergence.Plus(d) }
 
@@ -79,6 +86,9 @@ type Metrics struct {
 
 	scope tally.Scope
 	rules map[string]*counters // by key
+
+	used   sync.Map     // by key, the *Rule of each rule that was used
+	number atomic.Int64 // of used
 }
 
 // waits are the buckets of how long a caller waits: 1 ms, each twice the last, to 16 s.
@@ -120,8 +130,33 @@ func New(scope tally.Scope) *Metrics {
 	}
 }
 
-// Flush adds what was counted for the rule with this key since the last time.
-func (m *Metrics) Flush(key string, r *Rule) {
+// Rule is what counts for the rule with this key. It outlives the rule: callers give tokens back later. Safe
+// for concurrent use.
+func (m *Metrics) Rule(key string) *Rule {
+	found, ok := m.used.Load(key)
+	if !ok {
+		if m.number.Add(1) > maxRules {
+			key = "…"
+		}
+		found, _ = m.used.LoadOrStore(key, &Rule{key: key})
+	}
+	r, _ := found.(*Rule) // nothing else is stored
+	return r
+}
+
+// Flush adds what was counted since the last time, of all rules.
+func (m *Metrics) Flush() {
+	m.used.Range(func(_, v any) bool {
+		if r, ok := v.(*Rule); ok {
+			m.flush(r)
+		}
+		return true
+	})
+}
+
+func (m *Metrics) flush(r *Rule) {
+	key := r.key
+	r.Counts.Allowed -= r.returned.Swap(0)
 	r.Counts.Rejected -= r.counted.Swap(0)
 	if r.Counts != (bucket.Usage{}) {
 		// More may have been given back than was taken since the last time. A counter must not
@@ -232,12 +267,6 @@ var fromTheBeginning = [...]stage.Reason{stage.Limited, stage.TooManyKeys, stage
 func (m *Metrics) of(key string) *counters {
 	if c := m.rules[key]; c != nil {
 		return c
-	}
-	if len(m.rules) >= maxRules {
-		key = "…"
-		if c := m.rules[key]; c != nil {
-			return c
-		}
 	}
 	scope := m.scope.Tagged(map[string]string{"rule": cmp.Or(key, "(none)")})
 	c := &counters{

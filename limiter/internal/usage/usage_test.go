@@ -15,13 +15,14 @@ import (
 // Huge costs do not make a counter overflow.
 func TestHugeCostsCountAsMuchAsBucketsCount(t *testing.T) {
 	scope := tally.NewTestScope("", nil)
-	m, r := New(scope), new(Rule)
+	m := New(scope)
+	r := m.Rule("k")
 	for range 3 {
 		r.Waits(math.MaxInt64)
 		r.Charged(math.MaxInt64)
 		r.Refused(stage.TooCostly, math.MaxInt64, false)
 	}
-	m.Flush("k", r)
+	m.Flush()
 	for _, name := range []string{"waited+rule=k", "charged+rule=k", "rejected+reason=too-costly,rule=k"} {
 		if got := scope.Snapshot().Counters()["limiter."+name].Value(); got != 3*bucket.MaxCost {
 			t.Errorf("%s is %d", name, got)
@@ -32,10 +33,11 @@ func TestHugeCostsCountAsMuchAsBucketsCount(t *testing.T) {
 // 10,000 rules have metrics of their own, so what a rule does not need costs much in /metrics.
 func TestARuleHasFewMetricsUntilItNeedsMore(t *testing.T) {
 	scope := tally.NewTestScope("", nil)
-	m, r := New(scope), new(Rule)
+	m := New(scope)
+	r := m.Rule("k")
 	before := len(scope.Snapshot().Counters())
 	counters := func() int {
-		m.Flush("k", r)
+		m.Flush()
 		return len(scope.Snapshot().Counters()) - before
 	}
 	r.Counts.Allowed = 1
