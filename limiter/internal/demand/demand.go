@@ -13,7 +13,7 @@ type Estimate struct {
 	fast     float64 // moving average over ticks, events/s
 	quiet    float32 // since the last tick with an event
 	over     float32 // how long reported was measured, at most memory
-	cost     float64 // of the largest recent events; chance is a matter of events
+	Cost     float64 // of the largest recent events; chance is a matter of events. Report sets it
 
 	// Where events come in clumps, chance deals in clumps.
 	clump   float32 // how much comes at once, as false alarms have shown
@@ -54,9 +54,6 @@ func (d *Estimate) Recent() float64 { return d.fast }
 // Quiet is how long there was no event, as far as ticks go.
 func (d *Estimate) Quiet() float64 { return float64(d.quiet) }
 
-// Cost is the largest recent cost of an event.
-func (d *Estimate) Cost() float64 { return d.cost }
-
 // Fade halves the demand that was reported.
 func (d *Estimate) Fade() { d.reported /= 2 }
 
@@ -85,7 +82,7 @@ func (d *Estimate) Tick(n, dt float64) (changed bool) {
 // and total in the period since the last report, and whether it has changed. The
 // largest event cost so much.
 func (d *Estimate) Report(n, dt, total, period, cost float64) (wants float64, changed bool) {
-	d.cost = cost
+	d.Cost = cost
 	wants = d.estimate(n, dt, total, period)
 	changed = d.changed(wants)
 	d.reported = wants
@@ -158,8 +155,8 @@ func (d *Estimate) atOnce() float64 {
 
 // Unit is the cost of an event, at least 1.
 func (d *Estimate) Unit() float64 {
-	if d.cost > 1 {
-		return d.cost
+	if d.Cost > 1 {
+		return d.Cost
 	}
 	return 1
 }

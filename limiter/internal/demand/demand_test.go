@@ -27,7 +27,7 @@ func TestDemand(t *testing.T) {
 		{name: "steady", d: Estimate{reported: 100, fast: 100, over: memory}, n: 8, dt: 0.1, total: 290, period: 3, least: 95, most: 100},
 		{name: "a jump", d: Estimate{reported: 10, fast: 10, over: memory}, n: 150, dt: 0.1, total: 160, period: 1, least: 1400, most: 1600},
 		{name: "a stop", d: Estimate{reported: 100, quiet: 0.4, over: memory}, n: 0, dt: 0.1, total: 50, period: 1, least: 0, most: 5},
-		{name: "rare events of a high cost are no jump", d: Estimate{reported: 20, fast: 20, over: memory, cost: 20}, n: 40, dt: 0.1, total: 60, period: 3, least: 15, most: 25},
+		{name: "rare events of a high cost are no jump", d: Estimate{reported: 20, fast: 20, over: memory, Cost: 20}, n: 40, dt: 0.1, total: 60, period: 3, least: 15, most: 25},
 	} {
 		if got := tt.d.estimate(tt.n, tt.dt, tt.total, tt.period); got < tt.least || got > tt.most {
 			t.Errorf("%s: %v, want %v to %v", tt.name, got, tt.least, tt.most)

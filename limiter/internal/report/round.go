@@ -130,18 +130,29 @@ func (r *Round) add(s *Subject) {
 		if share.HasBeside(s.Rate) {
 			r.addBeside(&b.rows[i], &u.Allowed[i])
 		}
-		largest := min(float64(s.Rate.Bucket().TakeLargest()), terms.Rule.Costliest()) // what costs more never happens
-		u.SetCost(i, max(s.pulse.demand.Cost()*costMemory, 1, largest))
+		u.SetCost(i, largestCost(s))
 		if i+1-b.filled >= together {
 			r.fillWants(b)
 		}
 	case terms.Traits.Wants || u.Wanted() || s.Rate == nil || stated:
 		u.SetWants(i, s.wants(now, allowed+rejected, elapsed))
+		if s.Rate != nil && terms.Traits.Wants {
+			cost := largestCost(s)
+			if u.SetCost(i, cost); cost != s.pulse.demand.Cost {
+				r.reporter.early.pulse(s, func(p *pulse) { p.demand.Cost = cost })
+			}
+		}
 		if slots := s.Slots(); slots != nil {
 			u.Weight[i] = slots.Has()
 			u.SetSlots(i, slots.Occupied())
 		}
 	}
+}
+
+// largestCost is the largest cost that s was recently asked for at once.
+func largestCost(s *Subject) float64 {
+	now := min(float64(s.Rate.Bucket().TakeLargest()), s.Terms().Rule.Costliest()) // what costs more never happens
+	return max(s.pulse.demand.Cost*costMemory, 1, now)
 }
 
 // addBeside has a row say what it has beside what its Subject allowed since the last report: see row.beside.

@@ -32,3 +32,18 @@ func TestWantsAreAMovingAverage(t *testing.T) {
 		}
 	}
 }
+
+// A report to an owner that leases says what the largest event cost lately, so that the host's part lets one pass.
+func TestAHostThatLeasesSaysWhatItsEventsCost(t *testing.T) {
+	h := newHost(t, 1e4, dynamicconfig.Traits{Wants: true}, 1)
+	s := h.use(0, "k", 1)
+	if said := h.report(second); said[0].Usage.Cost != nil {
+		t.Errorf("events of cost 1: %v, want nothing", said[0].Usage.Cost)
+	}
+	s.Rate.Take(t.Context(), stage.Request{Now: second, N: 50})
+	for i, want := range []float64{50, 40, 32} {
+		if said := h.report(stage.Instant(i+2) * second); len(said[0].Usage.Cost) != 1 || math.Abs(said[0].Usage.Cost[0]-want) > 1e-9 {
+			t.Errorf("after %d s: %v, want %v", i+1, said[0].Usage.Cost, want)
+		}
+	}
+}

@@ -88,7 +88,7 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		return account.Grant{}, true
 	}
 	weight := min(lease.Amount/limit.Rate, 1)
-	burst := limit.Burst * weight
+	burst := max(limit.Burst*weight, min(algorithm.Keep*r.Cost, limit.Burst)) // else its events may never pass
 	return account.Grant{Weight: weight, Burst: burst, Tokens: burst}, true
 }
 
