@@ -56,9 +56,12 @@ type back struct {
 // change of the rule: other hosts may have that much more from then on. No debt is deeper than
 // deepest.
 func (b *back) grow(spilt float64, starts int64, each, deepest float64) {
-	b.most = min(b.most+spilt-b.spilt+each*float64(starts-b.starts), deepest)
+	b.add(spilt-b.spilt+each*float64(starts-b.starts), deepest)
 	b.spilt, b.starts = spilt, starts
 }
+
+// add has the bucket get back n more, but not more than deepest.
+func (b *back) add(n, deepest float64) { b.most = min(b.most+n, deepest) }
 
 // giveBack puts n tokens into the bucket, or as many as it may get back if those are fewer.
 func (e *entry) giveBack(at time.Duration, n float64) {

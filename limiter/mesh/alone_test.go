@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/limiter/stage"
+	"github.com/headgate/headgate/rpc/meshusage"
 )
 
 // share lets both hosts ask for the whole limit for some seconds, in rounds, and
@@ -261,5 +262,91 @@ func TestADebtThatWasPaidBackDoesNotLast(t *testing.T) {
 		if a, b := p.left(p.a), p.left(p.b); a != b {
 			t.Errorf("a has %v tokens and b %v, want the same", a, b)
 		}
+	}
+}
+
+// A process goes on after a pause in which its bucket did not become full. It hears first of a host
+// that has more than the others, and does not get as much.
+func TestAHostThatGoesOnGetsBackWhatItLost(t *testing.T) {
+	const second = stage.Instant(time.Second)
+	rule := ruled(10, 10)
+	m := New("a", always(rule), Config{})
+	m.SetPeers([]string{"a", "b", "c"})
+	m.StartAt(0)
+	receive := func(now stage.Instant, from string, id, round, used uint64, left float64) {
+		t.Helper()
+		row := meshusage.Used{Key: "k", Born: 1, Tokens: used, Left: left}
+		if err := m.ReceiveAt(now, from, &meshusage.Report{From: id, Version: round, Rows: []meshusage.Used{row}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.DoAt(0, stage.Operation{Key: "k", Rule: rule, N: 10}); err != nil {
+		t.Fatal(err)
+	}
+	receive(second, "b", 7, 1, 1, 9)
+	receive(second, "c", 8, 1, 40, -30)
+	m.RoundAt(second)
+	if left, _ := m.Level(second, "k"); left != -31 {
+		t.Fatalf("%v left, want the debt of what all used", left)
+	}
+	receive(4*second, "b", 7, 2, 1, 10) // it has not heard of c
+	if left, _ := m.Level(4*second, "k"); left != -1 {
+		t.Errorf("%v left after a pause of 3 s, want what was filled in", left)
+	}
+}
+
+// A host has used the limit alone for a while when another process starts, which did not answer before. The first
+// message charges that process with all of it.
+func TestAProcessThatStartsDoesNotPayForGoodForWhatWasUsedBefore(t *testing.T) {
+	const limit, burst = 40, 40
+	p := newPair(t, ruled(limit, burst))
+	for range 100 {
+		p.now = p.now.Add(50 * time.Millisecond)
+		for range 3 {
+			p.do(p.a, stage.TakeTokens, 1)
+		}
+		if p.now%stage.Instant(500*time.Millisecond) == 0 {
+			p.send(p.a, p.b, "lost")
+		}
+	}
+	p.even(limit, burst)
+}
+
+// A process stands still for long before its first round ends. It uses its bucket as soon as it goes on, and is charged with
+// what others used meanwhile, which messages say one after another.
+func TestAProcessThatStandsStillAtOnceTakesPart(t *testing.T) {
+	const limit, burst, pause = 40, 40, 9
+	p := newPair(t, ruled(limit, burst))
+	p.share(5)
+	p.send(p.b, p.a, "arrive")
+	p.b = New("b", always(p.rule), Config{})
+	p.b.SetPeers([]string{"a", "b"})
+	p.b.StartAt(p.now)
+	p.do(p.a, stage.TakeTokens, 1)
+	for _, m := range p.a.RoundAt(p.now) { // to the process before
+		p.a.Done(m, p.b.id)
+	}
+	var held []Message
+	for range pause * 20 {
+		p.now = p.now.Add(50 * time.Millisecond)
+		for range 3 {
+			p.do(p.a, stage.TakeTokens, 1)
+		}
+		if p.now%stage.Instant(500*time.Millisecond) == 0 {
+			for _, m := range p.a.RoundAt(p.now) {
+				held = append(held, m)
+				p.a.Done(m, 0)
+			}
+		}
+	}
+	p.send(p.b, p.a, "lost")
+	p.do(p.b, stage.TakeTokens, 2)
+	for _, message := range held {
+		for _, g := range message.Gossips {
+			p.receive(p.b, p.a, g)
+		}
+	}
+	if a, b := p.share(60); b < (a+b)/4 {
+		t.Errorf("a got %d tokens and b %d, want a quarter at least", a, b)
 	}
 }

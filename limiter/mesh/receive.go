@@ -88,11 +88,15 @@ func (m *Mesh) receive(now stage.Instant, s *sender, acked uint64, g *meshusage.
 	r, at, used, lost := e.from(s), time.Duration(now), float64(row.Tokens), 0.0
 	each := e.bucket.Burst() + e.bucket.Rate()*m.pauses.most().Seconds()
 	floor := -each * float64(m.hosts.Load())
+	most := -floor
+	if paused {
+		most = math.Inf(1)
+	}
 	spilt := e.bucket.Spilt(at)
 	if spilt > e.back.spilt { // the bucket was full meanwhile, so no debt has lasted
 		e.notAlone()
 	}
-	e.back.grow(spilt, m.starts.Load(), each, -floor)
+	e.back.grow(spilt, m.starts.Load(), each, most)
 	switch {
 	case r.of != nil && row.Born < r.born:
 		return // a repeated message about a count that ended
@@ -102,17 +106,20 @@ func (m *Mesh) receive(now stage.Instant, s *sender, acked uint64, g *meshusage.
 		lack := row.Left - (e.own.used - r.known) - level // the sender may not know what this host used
 		switch {
 		case paused:
-			e.bucket.Give(at, lack)
+			e.giveBack(at, lack)
 		case used > r.used:
 			e.giveBack(at, r.alone.observe(now, level, lack, &m.pauses))
 		}
 	case row.Born > g.After:
 		*r = received{known: r.known, alone: noDebt}
 		lost = e.settle(at, r, used, floor)
+		if row.Born+m.round.Load() < g.Version { // the count is older than this process, which has paid for all of it
+			e.back.add(used-lost, most)
+		}
 	default:
 		*r = received{known: r.known, alone: noDebt}
 		e.bucket.Lower(at, max(row.Left, floor))
-		e.back.grow(e.bucket.Spilt(at), m.starts.Load(), each, -floor)
+		e.back.grow(e.bucket.Spilt(at), m.starts.Load(), each, most)
 	}
 	m.metrics.uncharged.Inc(int64(lost))
 	r.of, r.count = s, count{row.Born, used}
@@ -138,6 +145,7 @@ type pauses struct {
 	current  atomic.Int64 // the length of the round under way, a Duration
 	ended    atomic.Int64 // the Instant at which the last round ended
 	resumed  atomic.Int64 // the Instant at which a round last ended late
+	stopped  atomic.Int64 // the Instant at which the round before that ended
 }
 
 // paidBack is how many intervals without messages are paid back in full.
@@ -156,9 +164,14 @@ func (p *pauses) most() time.Duration {
 // first round is noticed. Run calls it.
 func (p *pauses) StartAt(now stage.Instant) { p.ended.CompareAndSwap(math.MinInt64, int64(now)) }
 
-// since is when the last round ended, or the first began; now, if that is not known.
+// since is when the last round ended, or the first began, before a pause if there was one a short
+// while ago; now, if that is not known.
 func (p *pauses) since(now stage.Instant) stage.Instant {
-	if ended := p.ended.Load(); ended != math.MinInt64 {
+	ended := p.ended.Load()
+	if p.resumedLately(now) {
+		ended = p.stopped.Load()
+	}
+	if ended != math.MinInt64 {
 		return min(stage.Instant(ended), now)
 	}
 	return now
@@ -167,6 +180,7 @@ func (p *pauses) since(now stage.Instant) stage.Instant {
 func (p *pauses) roundEnds(now stage.Instant) {
 	ended := stage.Instant(p.ended.Swap(int64(now)))
 	if ended != math.MinInt64 && now.Sub(ended) > p.most() {
+		p.stopped.Store(int64(ended))
 		p.resumed.Store(int64(now))
 	}
 	p.current.Store(p.interval.Load())
@@ -174,6 +188,12 @@ func (p *pauses) roundEnds(now stage.Instant) {
 
 // paused reports whether this process stood still a short while ago.
 func (p *pauses) paused(now stage.Instant) bool {
-	ended, resumed := stage.Instant(p.ended.Load()), stage.Instant(p.resumed.Load())
-	return ended != math.MinInt64 && now.Sub(ended) > p.most() || resumed != math.MinInt64 && now.Sub(resumed) <= p.most()
+	ended := stage.Instant(p.ended.Load())
+	return ended != math.MinInt64 && now.Sub(ended) > p.most() || p.resumedLately(now)
+}
+
+// resumedLately reports whether a round ended late a short while ago.
+func (p *pauses) resumedLately(now stage.Instant) bool {
+	resumed := stage.Instant(p.resumed.Load())
+	return resumed != math.MinInt64 && now.Sub(resumed) <= p.most()
 }

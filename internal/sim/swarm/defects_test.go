@@ -29,7 +29,7 @@ var defects = []struct {
 	},
 	{
 		"a host that heard of others late stays in debt", "limiter/mesh/receive.go",
-		"e.giveBack(at, ", "e.giveBack(at, 0*", "starves:",
+		"e.giveBack(at, r.alone", "e.giveBack(at, 0*r.alone", "starves:",
 	},
 	{
 		"a limiter counts what it admits for the owner twice", "limiter/inspect.go",
