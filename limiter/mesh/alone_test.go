@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/meshusage"
@@ -349,4 +350,30 @@ func TestAProcessThatStandsStillAtOnceTakesPart(t *testing.T) {
 	if a, b := p.share(60); b < (a+b)/4 {
 		t.Errorf("a got %d tokens and b %d, want a quarter at least", a, b)
 	}
+}
+
+// A host has another algorithm for a second longer than another one. It takes no note of what that one uses.
+func TestHostsThatHearOfAnotherAlgorithmLateTakePart(t *testing.T) {
+	const limit, burst = 40, 120
+	p := newPair(t, ruled(limit, burst))
+	p.b.rules = always(&dynamicconfig.Rule{Key: "*", Limit: limit, Burst: burst, Algorithm: "even"})
+	p.a.Configure(p.now)
+	before := 0
+	for i := range 20 {
+		p.now = p.now.Add(50 * time.Millisecond)
+		for range 10 {
+			if p.do(p.a, stage.TakeTokens, 1).OK {
+				before++
+			}
+		}
+		if i%10 == 9 {
+			p.send(p.a, p.b, "arrive")
+		}
+	}
+	p.b.rules = always(p.rule)
+	p.b.Configure(p.now)
+	if a, b := p.left(p.a), p.left(p.b); b-a < burst-1 {
+		t.Fatalf("after %d a has %v tokens and b %v, want less", before, a, b)
+	}
+	p.even(limit, burst)
 }

@@ -105,6 +105,7 @@ func New(self string, rules Rules, config Config, options ...Option) *Mesh {
 	m.hosts.Store(1)
 	m.ended.Store(math.MinInt64)
 	m.resumed.Store(math.MinInt64)
+	m.latest.Store(math.MinInt64)
 	for _, o := range options {
 		if o != nil {
 			o(m)
@@ -125,6 +126,7 @@ func (m *Mesh) SetInterval(d time.Duration) {
 // Configure has each bucket fill from now on as the rule says that its key has by now, of whichever
 // algorithm. Without it, a bucket would fill by the rule of its latest event until its next one.
 func (m *Mesh) Configure(now stage.Instant) {
+	m.latest.Store(int64(now))
 	for i := range m.shards {
 		for _, e := range m.shards[i].all() {
 			if rule, ok := m.rules(e.key); ok && !rule.InFlight {

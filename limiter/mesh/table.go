@@ -5,6 +5,7 @@ package mesh
 import (
 	"hash/maphash"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -34,6 +35,7 @@ type table struct {
 	most   int64         // keys
 	round  atomic.Uint64 // under way; the first is 1
 	starts atomic.Int64  // processes that started later than this one, and that it heard of
+	latest atomic.Int64  // the Instant of the latest config
 	pauses
 }
 
@@ -134,9 +136,18 @@ func (t *table) add(now stage.Instant, s *shard, key string, rule *dynamicconfig
 		return nil
 	}
 	key = strings.Clone(key) // it may be part of a message
-	e := &entry{key: key, rule: rule, touched: now, back: back{starts: t.starts.Load()}, bucket: exactbucket.New(time.Duration(t.pauses.since(now)), bucketRule(rule))}
+	e := &entry{key: key, rule: rule, touched: now, back: back{starts: t.starts.Load() - t.news(now)}, bucket: exactbucket.New(time.Duration(t.pauses.since(now)), bucketRule(rule))}
 	s.entries[key] = e
 	return e
+}
+
+// news is 1 if a key that is new at now may be one that other hosts have under another algorithm still: then they
+// forget what this one used. Otherwise it is 0.
+func (t *table) news(now stage.Instant) int64 {
+	if at := stage.Instant(t.latest.Load()); at != math.MinInt64 && now.Sub(at) <= t.pauses.most() {
+		return 1
+	}
+	return 0
 }
 
 // bucketRule is rule without max_wait, which is in each Operation's Longest.

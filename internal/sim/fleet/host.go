@@ -293,6 +293,9 @@ func (f *Fleet) configure(h *Host, version int32) error {
 		}
 	}
 	if h.group != nil {
+		if h.mesh != nil {
+			h.mesh.Configure(h.Local(f.Now))
+		}
 		driver.Of(h.group).Configure(h.Local(f.Now), snapshot)
 		f.plan(h)
 	}

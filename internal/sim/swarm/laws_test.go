@@ -143,9 +143,6 @@ func (c cluster) uneven() bool { return c.shape == "hot" || c.shape == "sticky" 
 // feeds holds every host that was offered enough, once the cluster has settled, to a
 // twentieth of it, or to a quarter of an even part of the limit if that is less.
 func (c cluster) feeds(hosts []ledger.Row) error {
-	if c.final == "gossip" && c.changed {
-		return nil // hosts begin at different times, and their buckets differ since then
-	}
 	if c.shape == "even" && (c.final == "exact" || c.final == "gossip" || c.final == "auto") {
 		return nil // one bucket serves who comes first, and it is always the same host
 	}
