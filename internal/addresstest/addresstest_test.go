@@ -42,6 +42,9 @@ func TestTheSystemGivesOutNoPortOfAServer(t *testing.T) {
 	if _, err := fmt.Sscan(string(text), &from, &to); err != nil {
 		t.Fatal(err)
 	}
+	if from < 32_768 {
+		t.Skipf("the system gives out ports from %d on, and not from 32768 as Linux does unless it is told to", from)
+	}
 	for range 100 {
 		port := addresstest.Port(t)
 		for _, p := range []int{port, port + 10_000} {
