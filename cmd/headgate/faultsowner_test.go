@@ -130,9 +130,7 @@ func badOwner(t *testing.T, answers bool, serve func(t *testing.T, l net.Listene
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.Stop() })
-	for i := range c.nodes {
-		eventually(t, "it owns keys", func() bool { return c.up(i) == len(c.nodes)+1 })
-	}
+	c.joined(t, at[0])
 	served := time.Duration(0)
 	if !answers {
 		served = decidedBy(t, through(t, edges), probed)

@@ -109,6 +109,17 @@ func (c *memberCluster) up(i int) (n int) {
 	return n
 }
 
+// joined waits until all daemons have logged that the host at address owns keys. One that answers nothing
+// owns them for some seconds only.
+func (c *memberCluster) joined(t *testing.T, address string) {
+	t.Helper()
+	for _, n := range c.nodes {
+		eventually(t, "it owns keys", func() bool {
+			return strings.Contains(n.process.logged(), `msg="member is there" member=`+address+" observer=false")
+		})
+	}
+}
+
 // owned returns a key of the daemon at address, of those that begin with prefix.
 func (c *memberCluster) owned(t *testing.T, prefix, address string) string {
 	t.Helper()
@@ -183,9 +194,7 @@ func TestAMemberThatGossipsAndDoesNotDecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.Stop() })
-	for i := range c.nodes {
-		eventually(t, "it owns keys", func() bool { return c.up(i) == 3 })
-	}
+	c.joined(t, at[0])
 	for i, n := range c.nodes {
 		d, err := rpcgrpc.NewClient([]string{n.edge}, rpcgrpc.ClientOptions{})
 		if err != nil {
@@ -296,8 +305,12 @@ func (c *memberCluster) lose(t *testing.T, victim int, fault string, gossip bool
 			m := c.sees(i)[v.cluster]
 			return c.up(i) == 2 && m.State == want && m.Why != "" && m.Share == 0
 		})
-		n := strings.Count(c.nodes[i].process.logged(), "own its keys now") - lines[i]
-		if n == 0 || n > 1 && !waited.starved() { // a survivor that waits is missed too, for a while
+		n := 0
+		eventually(t, "a survivor logs it", func() bool {
+			n = strings.Count(c.nodes[i].process.logged(), "own its keys now") - lines[i]
+			return n > 0
+		})
+		if n > 1 && !waited.starved() { // a survivor that waits is missed too, for a while
 			t.Errorf("%s: %d lines in a survivor's log, want one", fault, n)
 		}
 	}

@@ -119,17 +119,17 @@ func TestCapacityComesFromTheClusterAbove(t *testing.T) {
 			if left := time.Until(time.Unix(lease.GetExpiryTime(), 0)); left > 10*time.Second {
 				t.Errorf("a lease of %v outlives the parent's", left)
 			}
-			eventually(t, "it says that the parent is back", func() bool { return log.count("cluster above answers again") == 1 })
-			if got := d.health().Checks["parent"]; !got.OK {
-				t.Errorf("with the parent: %+v", got)
-			}
+			eventually(t, "it says that the parent is back", func() bool { return log.count("cluster above answers again") > 0 })
+			eventually(t, "its health says so", func() bool { return d.health().Checks["parent"].OK })
+			away := log.count("cluster above does not answer") // more than once if the parent was late
 			stop()
-			eventually(t, "it says once more that it is away", func() bool { return log.count("cluster above does not answer") == 2 })
+			eventually(t, "it says once more that it is away", func() bool { return log.count("cluster above does not answer") > away })
 			if got := wantsOf(t, capacity, "a", "k", 400, lease).GetCapacity(); got != 100 {
 				t.Errorf("%v as soon as the parent is away, want the lease's 100", got)
 			}
+			back := log.count("cluster above answers again")
 			run()
-			eventually(t, "it says that the parent is back again", func() bool { return log.count("cluster above answers again") == 2 })
+			eventually(t, "it says that the parent is back again", func() bool { return log.count("cluster above answers again") > back })
 		})
 	}
 }
