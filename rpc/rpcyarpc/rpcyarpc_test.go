@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
 	"github.com/headgate/headgate/rpc/usage"
@@ -232,31 +233,44 @@ func TestAnAbsentOwnerCostsAtMostTheDeadline(t *testing.T) {
 }
 
 func TestARestartedOwnerIsFoundAgain(t *testing.T) {
+	for tries := 1; !foundAgain(t); tries++ {
+		if tries == 20 {
+			t.Fatal("the machine is always too slow")
+		}
+	}
+}
+
+// foundAgain reports false, and says nothing, if the machine is so slow that gRPC dials again meanwhile.
+func foundAgain(t *testing.T) bool {
+	t.Helper()
 	var age atomic.Int64 // what the client thinks has passed
 	start := time.Now()
 	c := newClient(t, rpcyarpc.ClientOptions{})
 	c.SetClock(func() time.Time { return start.Add(time.Duration(age.Load())) })
 
-	// Nobody listens: after its first attempt gRPC waits a second by itself,
-	// and longer after each further one.
-	gone := listen(t, "127.0.0.1:0")
-	address := gone.Addr().String()
-	if err := gone.Close(); err != nil {
-		t.Fatal(err)
-	}
+	// Nobody listens: after its first attempt gRPC waits a second by itself, less a fifth at most, and
+	// longer after each further one.
+	address := addresstest.Free(t, 1)[0]
 	if _, err := call(t, c, address, word(t, "x"), patience); err == nil {
 		t.Fatal("nobody answered, but there is no error")
 	}
 	_, l := serve(t, address, echo, rpcyarpc.ServerOptions{})
+	slow := func() bool { return time.Since(start) >= 800*time.Millisecond }
 
 	age.Store(int64(rpcyarpc.RedialAfter) - 1)
 	for range 2 { // too young to be given up
 		if _, err := call(t, c, address, word(t, "x"), patience); err == nil {
+			if slow() {
+				return false
+			}
 			t.Fatal("gRPC does not wait any more: is redialling still needed?")
 		}
 	}
 	age.Store(int64(rpcyarpc.RedialAfter))
 	if _, err := call(t, c, address, word(t, "x"), patience); err == nil {
+		if slow() {
+			return false
+		}
 		t.Fatal("the call that finds its connection down fails")
 	}
 	if _, err := call(t, c, address, word(t, "x"), patience); err != nil {
@@ -269,9 +283,13 @@ func TestARestartedOwnerIsFoundAgain(t *testing.T) {
 			t.Fatal("a message above the bound was taken")
 		}
 	}
-	if l.accepted.Load() != 1 {
-		t.Errorf("%d connections, want 1", l.accepted.Load())
+	if n := l.accepted.Load(); n != 1 {
+		if slow() {
+			return false
+		}
+		t.Errorf("%d connections, want 1", n)
 	}
+	return true
 }
 
 // The other side of each is another program's, which has no bound.
