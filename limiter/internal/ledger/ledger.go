@@ -53,10 +53,22 @@ func (l *Ledger) Paid(now stage.Instant) {
 }
 
 // Charge has the next report charge the owner with n tokens, and with what was allowed since the last one, which then
-// is no demand.
+// is no demand. What was rejected since is.
 func (l *Ledger) Charge(now stage.Instant, n int64) {
-	share.AddUncharged(l.Rate, n+l.Unreported(now))
-	l.Acked = l.Count(now)
+	allowed := l.Unreported(now)
+	share.AddUncharged(l.Rate, n, allowed)
+	l.Acked.Allowed += allowed
+}
+
+// TakeUncharged ends the Charge: what was allowed is to be reported as it is. It returns how many tokens the owner was
+// to be charged with beside that.
+func (l *Ledger) TakeUncharged() (n int64) {
+	if l.Rate == nil {
+		return 0
+	}
+	n, allowed := share.TakeUncharged(l.Rate)
+	l.Acked.Allowed -= allowed
+	return n
 }
 
 // Uncharged is how many tokens the owner is to be charged with beside what was allowed since the last report.

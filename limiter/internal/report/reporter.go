@@ -246,7 +246,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		}
 		s.pending = now
 		if row.beside > 0 && lease[i] > 0 { // else the owner may not know the rule yet
-			share.AddUncharged(s.Rate, -row.charge())
+			share.AddUncharged(s.Rate, -row.charge(), 0)
 		}
 		if lease[i] == 0 && s.Prompt() && s.pulse.refused < maxRefused { // the owner is not ready to answer
 			s.pulse.refused++

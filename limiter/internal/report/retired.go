@@ -106,6 +106,7 @@ func (s *retiree) finish(now stage.Instant, round *Round) (again bool) {
 	if now < max(s.pending, s.answered) { // the last report may still be answered
 		return true
 	}
+	s.TakeUncharged() // the part that follows is charged for what the key lacks
 	upTo := s.Count(now)
 	s.AddToRule(upTo.Usage) // callers may have given back, too
 	allowed, rejected, _ := upTo.Since(s.Acked)

@@ -88,11 +88,8 @@ func (s *Subject) Tally(now stage.Instant) (upTo ledger.Reading) {
 // is how many of them the remote bucket of t has not been charged with. The owner of a key has one pool
 // for exact, auto and elastic, so that pool has been charged with what the owner paid and with what was reported.
 func (s *Subject) ContinueUnder(now stage.Instant, t *share.Terms, used int64, hosts int) (unknown int64) {
-	was, pending := s.Terms(), s.Uncharged()
+	was, pending := s.Terms(), s.TakeUncharged()
 	pools, known := was.Traits.Pooled && t.Traits.Pooled, s.pulse.ownerKnows
-	if pending > 0 {
-		share.AddUncharged(s.Rate, -pending)
-	}
 	if pools {
 		s.pulse.ownerKnows = true
 	}

@@ -64,12 +64,9 @@ func (r *inactive) boundCapped() {
 	}
 }
 
-// full reports whether forgetting the level loses nothing, under a rule with a limit.
-func (r *inactive) full(of rate.Limit) bool { return r.tokens >= r.Burst || noRate(r.Limit, of) }
-
-// noRate reports whether limit is that of a grant without a rate, which an owner gives the least of
-// weights, of a rule's limit. A level with it may never fill.
-func noRate(limit, of rate.Limit) bool { return limit <= of*leastRate }
+// full reports whether forgetting the level loses nothing, under a rule with a limit. The level of a grant without a rate,
+// which an owner gives the least of weights, may never fill.
+func (r *inactive) full(of rate.Limit) bool { return r.tokens >= r.Burst || r.Limit <= of*leastRate }
 
 // leastRate is beyond the weight of a grant without a rate, and below that of any other.
 const leastRate = 1. / (1 << 40)

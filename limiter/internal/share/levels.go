@@ -62,7 +62,7 @@ func (l *levels) ChargeInactive(now stage.Instant) {
 // The inactive level has been charged with them, and gets nothing back.
 func (l *levels) Uncount(n int64) {
 	l.bucket.Uncount(n)
-	addBack(&l.extras, n)
+	counter(&l.extras, back).Add(min(n, bucket.MaxCost))
 	l.inactive.charged.Add(-min(n, bucket.MaxCost))
 }
 

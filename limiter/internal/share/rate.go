@@ -139,7 +139,7 @@ func (r *Rate) take(q stage.Request) (v stage.Verdict) {
 		r.RanLow(q.Now, false)
 	}
 	if v.Wait > 0 && v.OK() {
-		r.await(q.N)
+		counter(&r.extras, awaited).Add(q.N)
 	}
 	v.By = r.by()
 	return v
