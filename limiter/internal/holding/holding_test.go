@@ -168,6 +168,25 @@ func TestNoChangeGivesMoreThanOneBucket(t *testing.T) {
 	})
 }
 
+// A grant becomes smaller, and the rule goes, whose fallback was open. The one that comes next knows what was used.
+func TestASmallerGrantHidesNothingUnderAnOpenFallback(t *testing.T) {
+	for _, algorithm := range []string{"elastic", "request-weighted"} {
+		h := newHolder(1)
+		rule := dynamicconfig.Rule{Key: "k", Limit: 2, Burst: 20, Fallback: dynamicconfig.FallbackOpen}
+		h.change(second, planOf(rule, algorithm))
+		for _, burst := range []float64{12, 3} {
+			h.Answering().Common().SetGrant(share.Grant{Given: true, Weight: 1, Burst: burst, Until: 10 * second})
+			h.Answering().Steer(second, 1)
+			h.Stage.Take(context.Background(), stage.Request{Now: second, N: 8, Kind: stage.Final})
+		}
+		h.change(second, nil)
+		rule.Fallback = dynamicconfig.FallbackEven
+		if h.change(second, planOf(rule, "even")); h.Level(second).Tokens > 12+1e-6 {
+			t.Errorf("%s: %v tokens are left of 20, and 8 were used", algorithm, h.Level(second).Tokens)
+		}
+	}
+}
+
 // A migration whose fallback was open gives no second burst once it is not, in the same mode.
 func TestAMigrationThatLetAllThroughGivesNoSecondBurst(t *testing.T) {
 	h := newHolder(1)

@@ -288,9 +288,9 @@ func (r *Rate) Inactive(now stage.Instant) stage.Level {
 // Spent is how many tokens of the inactive level the bucket's events took
 // and time has not filled in again. Tokens that a cap took are not in it.
 func (r *Rate) Spent(now stage.Instant) int64 {
-	inactive := r.Inactive(now)
-	inactive.Tokens += r.inactive.capped
-	return inactive.Missing()
+	r.ChargeInactive(now)
+	kept := &r.inactive // also if it limits nothing: see Level.limited
+	return stage.Level{Burst: kept.Burst, Tokens: kept.tokens + kept.capped}.Missing()
 }
 
 // Lend implements RatePart.
