@@ -118,8 +118,13 @@ func (f *Fleet) Start(h *Host) error {
 // placement is the ring that a host knows.
 type placement struct{ *Host }
 
-// Owner implements rpc.Placement.
-func (p placement) Owner(key string) string { return p.ring.Owner(key) }
+// Owner implements rpc.Placement. The process may have ended while a decision waited.
+func (p placement) Owner(key string) string {
+	if p.ring == nil {
+		return ""
+	}
+	return p.ring.Owner(key)
+}
 
 // traits are what hosts must know of algorithms that headgate does not have, as a
 // Node says it.
