@@ -451,20 +451,26 @@ func TestAHostThatLiesAboutWhatItHolds(t *testing.T) {
 	}
 }
 
-// A busy host that is refused waits, and one with few events does not.
+// A busy host that is refused waits, and one with few events does not. Nor does one that can be lent nothing, unless
+// it has a rate: so many asks may be on their way while one for a loan is.
 func TestBusyHostsArePatient(t *testing.T) {
 	limit := algorithm.Limit{Rate: 1e6, Burst: 1000} // which fills in a moment
 	for _, test := range []struct {
 		wants, cost, more float64
-		patient           bool
-	}{{few - 0.1, 1, 1, false}, {few, 1, 1, true}, {200, 1, 1, true}, {200, 100, 1, false}, {200, 1, 1. / 1024, false}} {
+		rate, patient     bool
+	}{
+		{few - 0.1, 1, 1, false, false}, {few, 1, 1, false, true}, {200, 1, 1, true, true}, {200, 100, 1, true, false},
+		{200, 1, 1. / 1024, true, true}, {200, 1, 1. / 1024, false, false},
+	} {
 		k := askedOf(limit)
 		host := askingHost{id: 1}
 		host.report(k, 0, limit, test.wants)
-		k.pool = -900
+		if k.pool = -900; !test.rate {
+			k.rows.At(0).weight = slightest
+		}
 		ask := usage.Take{Auto: true, Tokens: test.cost, More: test.more}
 		if took := k.Take(0, limit, &ask, 0, 1); took.OK || took.Retry >= time.Second/pace != test.patient {
-			t.Errorf("a host with %v/s and room for %v that is refused an event of %v is told %+v", test.wants, test.more, test.cost, took)
+			t.Errorf("a host with %v/s, a rate %t and room for %v that is refused an event of %v is told %+v", test.wants, test.rate, test.more, test.cost, took)
 		}
 	}
 }

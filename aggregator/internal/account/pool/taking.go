@@ -48,7 +48,7 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 		took.Lent = k.lend(row, rise, t.More, k.terms.Burst-t.More, cost)
 		took.Left -= took.Lent
 	}
-	if row != nil && !took.OK && t.More >= 1 && float64(row.wants) >= few*upper(cost, 1) {
+	if row != nil && !took.OK && (t.More >= 1 || row.weight > slightest) && float64(row.wants) >= few*upper(cost, 1) {
 		took.Retry = max(took.Retry, time.Second/pace)
 	}
 	if !took.OK && k.asking.Since(now) >= time.Second { // so that the cluster above learns of it soon
