@@ -239,7 +239,10 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		row := &b.rows[at]
 		s := row.subject
 		if b.at > s.Acked.At {
-			if s.Acked = b.upTo(row); row.beside < 0 {
+			reported := s.Acked.Rejected
+			s.Acked = b.upTo(row)
+			s.Acked.Rejected = max(s.Acked.Rejected, reported) // what was reported as rejected, and was not, comes off later reports
+			if row.beside < 0 {
 				s.Acked.Allowed -= row.awaited()
 			}
 			s.pulse.ownerKnows = false

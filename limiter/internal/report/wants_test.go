@@ -47,3 +47,24 @@ func TestAHostThatLeasesSaysWhatItsEventsCost(t *testing.T) {
 		}
 	}
 }
+
+// An event is rejected while the owner is asked for it, and allowed when no answer comes. What was reported as rejected
+// meanwhile is not reported again.
+func TestAnEventThatIsAllowedLaterIsReportedAsRejectedOnce(t *testing.T) {
+	h := newHost(t, 1e4, dynamicconfig.Traits{Early: true}, 1)
+	s := h.use(0, "k", 1)
+	for i, step := range []struct{ allowed, rejected, saysAllowed, saysRejected int64 }{
+		{0, 1, 1, 1}, {1, -1, 1, 0}, {0, 3, 0, 2}, {0, 1, 0, 1},
+	} {
+		s.Rate.Bucket().Record(step.allowed, true)
+		s.Rate.Bucket().Record(step.rejected, false)
+		now := stage.Instant(i+1) * second
+		said := h.report(now)
+		if u := said[0].Usage; u.Allowed[0] != step.saysAllowed || u.Rejected[0] != step.saysRejected {
+			t.Errorf("after %d s: %d allowed and %d rejected, want %d and %d", i+1, u.Allowed[0], u.Rejected[0], step.saysAllowed, step.saysRejected)
+		}
+		if err := h.Apply(now, said[0], nil, grants(1, 1, 1e4), 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -459,8 +459,12 @@ func TestBusyHostsArePatient(t *testing.T) {
 		wants, cost, more float64
 		rate, patient     bool
 	}{
-		{few - 0.1, 1, 1, false, false}, {few, 1, 1, false, true}, {200, 1, 1, true, true}, {200, 100, 1, true, false},
-		{200, 1, 1. / 1024, true, true}, {200, 1, 1. / 1024, false, false},
+		{few - 0.1, 1, 1, false, false},
+		{few, 1, 1, false, true},
+		{200, 1, 1, true, true},
+		{200, 100, 1, true, false},
+		{200, 1, 1. / 1024, true, true},
+		{200, 1, 1. / 1024, false, false},
 	} {
 		k := askedOf(limit)
 		host := askingHost{id: 1}
