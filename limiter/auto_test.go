@@ -264,6 +264,36 @@ func TestAutoAsksAgainAfterALostMessage(t *testing.T) {
 	}
 }
 
+// ownerLost is an owner with 15 of 20 tokens that does not answer any more. A fifth of them is the host's fair part, whose
+// grant is used up.
+func ownerLost(t *testing.T, rule dynamicconfig.Rule, now *stage.Instant) (*Group, *elsewhere, *Limiter) {
+	t.Helper()
+	g, e := autoGroup(t, rule, now)
+	k := g.For("k")
+	take(k, *now, 1)
+	*now = 1
+	grants := grantOf(sure, 0, time.Minute)
+	grants.Tokens, grants.Used = []float64{0}, []float64{float64(rule.Limit) / 5}
+	if err := g.Manual().Apply(*now, g.Manual().Report(*now)[0], nil, grants); err != nil {
+		t.Fatal(err)
+	}
+	if got := take(k, *now, 4); got != 4 || e.asked != 5 {
+		t.Fatalf("%d taken, %d asked", got, e.asked)
+	}
+	e.set(errors.New("lost"))
+	return g, e, k
+}
+
+// What a report has said to be rejected is not let through afterwards.
+func TestAutoPaysForNoEventThatWasReported(t *testing.T) {
+	var now stage.Instant
+	g, e, k := ownerLost(t, autoRule(100), &now)
+	e.delayed = func() { g.Manual().Report(now + second) }
+	if d := reserveAt(k, now, 1, 0); d.OK() {
+		t.Errorf("it answers %+v", d)
+	}
+}
+
 // An event whose ask is lost is let through if the host's fair part of what the owner had pays it. The next report
 // says so, without what was given back.
 func TestAutoPaysForALostAskByItsFairPart(t *testing.T) {
@@ -273,19 +303,7 @@ func TestAutoPaysForALostAskByItsFairPart(t *testing.T) {
 		if closed {
 			rule.Fallback = dynamicconfig.FallbackClosed
 		}
-		g, e := autoGroup(t, rule, &now)
-		k := g.For("k")
-		take(k, now, 1)
-		now = 1
-		grants := grantOf(sure, 0, time.Minute)
-		grants.Tokens, grants.Used = []float64{0}, []float64{20} // a fifth of the limit
-		if err := g.Manual().Apply(now, g.Manual().Report(now)[0], nil, grants); err != nil {
-			t.Fatal(err)
-		}
-		if got := take(k, now, 4); got != 4 || e.asked != 5 { // 15 of 20 are left, and a fifth of that is 3
-			t.Fatalf("%d taken, %d asked", got, e.asked)
-		}
-		e.set(errors.New("lost"))
+		g, _, k := ownerLost(t, rule, &now)
 		if d := reserveAt(k, now, 4, 0); d.OK() {
 			t.Errorf("4 are more than its part: %+v", d)
 		}

@@ -153,6 +153,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		l.most = 0 // by the cost of q alone, the owner would take the host for one with many events
 	}
 	missed := to.missed.Load()
+	report, _ := a.Common().Settled()
 	outcome, err := a.ask(ctx, q, l.granted())
 	if err == nil {
 		a.answered(q.Now, outcome)
@@ -162,7 +163,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 		return a.canceled(q)
 	case err != nil:
 		v.RetryAfter = a.unanswered(q.Now, missed, err).RetryAfter(q.Now, v.RetryAfter)
-		if missed < misses && !errors.Is(err, stage.ErrBusy) && a.payAlone(q) {
+		if now, _ := a.Common().Settled(); now == report && missed < misses && !errors.Is(err, stage.ErrBusy) && a.payAlone(q) {
 			return share.Overdraw(a.Rate, q)
 		}
 		return v, stage.Receipt{}
@@ -233,7 +234,8 @@ func (a *asker) unanswered(now stage.Instant, before int32, err error) *elsewher
 }
 
 // payAlone reports whether the host pays q, for which the owner did not answer: its fair part of what the owner had
-// when that last answered is enough, and is less from now on. Others may use what has come in since.
+// when that last answered is enough, and is less from now on. Others may use what has come in since. No report has
+// said yet that q was rejected.
 func (a *asker) payAlone(q stage.Request) bool {
 	rule := a.Terms().Rule
 	fair, limit := a.UsedLately(), float64(rule.Limit)
