@@ -45,7 +45,7 @@ func (c cluster) agrees(k *measure.Key, hosts []ledger.Row) error {
 		case h.Admitted > h.Allowed || h.Refused > h.Rejected || h.Allowed+h.Rejected > h.Offered:
 			return fmt.Errorf("counts: host %d admitted %d and refused %d of %d, its limiter counted %d and %d",
 				i, h.Admitted, h.Refused, h.Offered, h.Allowed, h.Rejected)
-		case h.AnsweredAllowed > h.Allowed || h.AnsweredAllowed+h.AnsweredRejected > h.Allowed+h.Rejected+c.asked(h):
+		case h.AnsweredAllowed > h.Allowed || h.AnsweredAllowed+h.AnsweredRejected > h.Allowed+h.Rejected:
 			// Under auto, what the owner admits is reported as refused by the host.
 			return fmt.Errorf("counts: host %d counted %d and %d, and owners answered reports of %d and %d",
 				i, h.Allowed, h.Rejected, h.AnsweredAllowed, h.AnsweredRejected)
@@ -55,17 +55,6 @@ func (c cluster) agrees(k *measure.Key, hosts []ledger.Row) error {
 		return fmt.Errorf("counts: the cluster admitted %d more than its hosts", all)
 	}
 	return nil
-}
-
-// asked is how much may be on its way to an owner at a time, for longer than which no ask takes. Under auto it counts as
-// refused meanwhile, and as admitted if no answer comes and the host lets it through. Both may have been reported.
-func (c cluster) asked(h ledger.Row) (most int64) {
-	if c.algorithm == "auto" && !c.calm() {
-		for _, s := range h.Seconds { // which are as long as ask_timeout
-			most = max(most, s.Offered)
-		}
-	}
-	return most
 }
 
 // quiet reports whether a host was offered nothing for a while, so that its key may
