@@ -296,6 +296,39 @@ func TestAHostThatGoesOnGetsBackWhatItLost(t *testing.T) {
 	}
 }
 
+// A process stands still while its limit goes back to twice as much. When it goes on, it learns of that, and gets back what
+// came in by then.
+func TestAHostThatGoesOnHearsOfAHigherLimit(t *testing.T) {
+	const second, seconds = stage.Instant(time.Second), 30
+	half, rule := ruled(10, 20), ruled(20, 20)
+	now := half
+	m := New("a", func(string) (*dynamicconfig.Rule, bool) { return now, true }, Config{})
+	m.SetPeers([]string{"a", "b"})
+	m.StartAt(0)
+	used := 0.
+	receive := func(at stage.Instant, round uint64, left float64) {
+		t.Helper()
+		row := meshusage.Used{Key: "k", Born: 1, Tokens: uint64(used), Left: left}
+		if err := m.ReceiveAt(at, "b", &meshusage.Report{From: 7, Version: round, Rows: []meshusage.Used{row}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.DoAt(0, stage.Operation{Key: "k", Rule: half, N: 0}); err != nil {
+		t.Fatal(err)
+	}
+	m.RoundAt(0)
+	receive(0, 1, 20)
+	now = rule
+	m.Configure(seconds * second)
+	for round := range uint64(seconds) { // another host used all of the higher limit
+		used += 20
+		receive(seconds*second, 2+round, 0)
+	}
+	if left, _ := m.Level(seconds*second, "k"); left != 0 {
+		t.Errorf("%v left, want as many as the other host has", left)
+	}
+}
+
 // A host has used the limit alone for a while when another process starts, which did not answer before. The first
 // message charges that process with all of it.
 func TestAProcessThatStartsDoesNotPayForGoodForWhatWasUsedBefore(t *testing.T) {

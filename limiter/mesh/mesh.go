@@ -131,7 +131,7 @@ func (m *Mesh) Configure(now stage.Instant) {
 		for _, e := range m.shards[i].all() {
 			if rule, ok := m.rules(e.key); ok && !rule.InFlight {
 				e.mu.Lock()
-				e.follow(now, rule)
+				e.follow(now, m.pauses.since(now), rule)
 				e.mu.Unlock()
 			}
 		}

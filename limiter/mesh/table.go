@@ -106,16 +106,18 @@ func (t *table) entry(now stage.Instant, key string, rule *dynamicconfig.Rule) (
 			e.mu.Unlock()
 			continue
 		}
-		e.follow(now, rule)
+		e.follow(now, t.pauses.since(now), rule)
 		return e, s, nil
 	}
 }
 
-// follow puts e under rule. Until now, its bucket filled by the rule before. The caller holds e.mu.
-func (e *entry) follow(now stage.Instant, rule *dynamicconfig.Rule) {
+// follow puts e under rule. Until now, its bucket filled by the rule before. If the rule is older than that, and has been
+// in force since the process was paused, other hosts may have that much more. The caller holds e.mu.
+func (e *entry) follow(now, since stage.Instant, rule *dynamicconfig.Rule) {
 	if e.rule != rule {
 		if bucketRule(e.rule) != bucketRule(rule) {
 			e.back.starts--
+			e.back.add(max(float64(rule.Limit)-e.bucket.Rate(), 0)*now.Sub(since).Seconds(), math.Inf(1))
 		}
 		e.rule = rule
 		e.bucket.Follow(time.Duration(now), bucketRule(rule))
