@@ -109,6 +109,7 @@ unmatched: deny
 		`headgate_grpc_latency_seconds_count{method="Allow",service="quotaservice.QuotaService"}`:       3,
 		`headgate_grpc_calls_total{code="Unimplemented",method="Update",service="headgate.v1.Decider"}`: 1,
 		`headgate_limiter_rejected_total{reason="unmatched",rule="(none)"}`:                             1,
+
 		`headgate_limiter_keys`:                               3,
 		`headgate_aggregator_takes_total`:                     1,
 		`headgate_connections{door="edge"}`:                   2,
