@@ -28,7 +28,7 @@ func New(now stage.Instant, p share.Part) Ledger {
 func (l *Ledger) AddToRule(upTo bucket.Usage) {
 	terms := l.Terms()
 	elsewhere, back := l.part.TakeAdmitted(terms.Asked), int64(0)
-	if l.Rate != nil {
+	if l.Rate != nil && share.HasBeside(l.Rate) {
 		back = share.TakeBack(l.Rate)
 	}
 	if c := terms.Counts; c != nil && (upTo != l.Seen || elsewhere|back != 0) {
