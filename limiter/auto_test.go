@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -324,6 +325,42 @@ func TestAutoPaysForALostAskByItsFairPart(t *testing.T) {
 		if said := g.Manual().Report(now)[0].Usage; said.Allowed[0] != want || said.Allowed[0]+said.Rejected[0] < 4+2 {
 			t.Errorf("closed: %v; it says %+v", closed, said)
 		}
+	}
+}
+
+// Asks that are lost together are paid out of one fair part of the host.
+func TestAutoPaysForAsksLostTogetherByOneFairPart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var now stage.Instant
+		_, e, k := ownerLost(t, autoRule(100), &now)
+		e.delay = time.Millisecond
+		var asking sync.WaitGroup
+		var paid atomic.Int64
+		for range 20 {
+			asking.Go(func() { paid.Add(int64(take(k, now, 1))) })
+		}
+		asking.Wait()
+		if got := paid.Load(); got > 3 {
+			t.Errorf("%d are paid out of a fair part of 3", got)
+		}
+	})
+}
+
+// An answer of the owner, which does not know yet what the host has paid alone, gives the host no other fair part.
+func TestAutoPaysForLostAsksByOneFairPartUntilAReport(t *testing.T) {
+	var now stage.Instant
+	_, e, k := ownerLost(t, autoRule(1), &now)
+	paid := 0
+	for range 40 {
+		e.set(errors.New("lost"))
+		paid += take(k, now, 1)
+		now += 20 * stage.Instant(time.Millisecond)
+		e.set(nil)
+		take(k, now, 1)
+		now += 20 * stage.Instant(time.Millisecond)
+	}
+	if paid == 0 || paid > 3 {
+		t.Errorf("%d are paid out of a fair part of 3", paid)
 	}
 }
 

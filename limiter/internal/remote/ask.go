@@ -50,6 +50,9 @@ type asking struct {
 	withheld atomic.Int64                      // events that the budget did not allow to ask for
 	costs    elsewhere.Costs                   // of events that were asked for
 	reported share.Asked                       // by TakeAdmitted
+
+	overdrawn   atomic.Int64  // by payAlone; the owner's latest answer does not show it
+	overdrawnAt atomic.Uint32 // the number of the newest report at that time
 }
 
 // started is a's asking, from now on.
@@ -212,7 +215,11 @@ func (a *asker) askBeforeWait(ctx context.Context, q, soon stage.Request, v stag
 // answered notes an answer of the owner.
 func (a *asker) answered(now stage.Instant, o stage.Outcome) {
 	a.tokens.Set(now, a.Terms().Rule, o.Left)
-	if s := a.started(); s.missed.Load() > 0 && s.missed.Swap(0) > 0 {
+	s := a.started()
+	if report, known := a.Common().Settled(); s.overdrawn.Load() > 0 && known && report != s.overdrawnAt.Load() {
+		s.overdrawn.Store(0)
+	}
+	if s.missed.Load() > 0 && s.missed.Swap(0) > 0 {
 		a.host.remoteAnswers(a.Rate)
 	}
 }
@@ -234,17 +241,22 @@ func (a *asker) unanswered(now stage.Instant, before int32, err error) *elsewher
 }
 
 // payAlone reports whether the host pays q, for which the owner did not answer: its fair part of what the owner had
-// when that last answered is enough, and is less from now on. Others may use what has come in since. No report has
-// said yet that q was rejected.
+// when that last answered is enough for q, and for what it has paid alone and the owner did not know by then. Others
+// may use what has come in since. No report has said yet that q was rejected.
 func (a *asker) payAlone(q stage.Request) bool {
-	rule := a.Terms().Rule
-	fair, limit := a.UsedLately(), float64(rule.Limit)
-	has := a.tokens.NotLent(q.Now, rule, limit) * min(fair, limit)
-	if rule.Fallback == dynamicconfig.FallbackClosed || !(float64(q.N)*limit < has) {
+	a.mu.Lock() // asks that were under way together end together
+	defer a.mu.Unlock()
+
+	to, rule := a.started(), a.Terms().Rule
+	limit := float64(rule.Limit)
+	has := a.tokens.NotLent(q.Now, rule, limit) * min(a.UsedLately(), limit)
+	if rule.Fallback == dynamicconfig.FallbackClosed || !((float64(to.overdrawn.Load())+float64(q.N))*limit < has) {
 		return false
 	}
+	report, _ := a.Common().Settled()
+	to.overdrawnAt.Store(report)
+	to.overdrawn.Add(q.N)
 	a.Bucket().Record(-q.N, false) // Overdraw counts it
-	a.tokens.Lend(q.Now, rule, limit, float64(q.N))
 	return true
 }
 
