@@ -52,8 +52,8 @@ func TestAMigrationThatBeginsAgainChargesNothingTwice(t *testing.T) {
 	}
 }
 
-// What callers give back is not in the counter of what was allowed, whichever side of a migration gave it and
-// whichever one answers by then.
+// The counter of allowed tokens leaves out those that callers give back, whichever side of a migration gave them and
+// whichever side answers by then.
 func TestTheCounterHasNotWhatComesBackAfterAChangeOfMode(t *testing.T) {
 	modes := []string{"old", "old-shadow-new", "new-shadow-old", "new", "disabled"}
 	for _, pair := range []string{"from: even, to: elastic", "from: request-weighted, to: redis", "from: redis, to: even"} {

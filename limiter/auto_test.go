@@ -285,7 +285,7 @@ func ownerLost(t *testing.T, rule dynamicconfig.Rule, now *stage.Instant) (*Grou
 	return g, e, k
 }
 
-// What a report has said to be rejected is not let through afterwards.
+// A host lets no event through that its report has counted as rejected.
 func TestAutoPaysForNoEventThatWasReported(t *testing.T) {
 	var now stage.Instant
 	g, e, k := ownerLost(t, autoRule(100), &now)
@@ -349,7 +349,7 @@ func TestAutoPaysForAsksLostTogetherByOneFairPart(t *testing.T) {
 // An answer of the owner, which does not know yet what the host has paid alone, gives the host no other fair part.
 func TestAutoPaysForLostAsksByOneFairPartUntilAReport(t *testing.T) {
 	var now stage.Instant
-	_, e, k := ownerLost(t, autoRule(1), &now)
+	g, e, k := ownerLost(t, autoRule(1), &now)
 	paid := 0
 	for range 40 {
 		e.set(errors.New("lost"))
@@ -361,6 +361,25 @@ func TestAutoPaysForLostAsksByOneFairPartUntilAReport(t *testing.T) {
 	}
 	if paid == 0 || paid > 3 {
 		t.Errorf("%d are paid out of a fair part of 3", paid)
+	}
+
+	now += second
+	grants := grantOf(sure, 0, time.Minute)
+	grants.Tokens, grants.Used = []float64{0}, []float64{1. / 5}
+	if err := g.Manual().Apply(now, g.Manual().Report(now)[0], nil, grants); err != nil {
+		t.Fatal(err)
+	}
+	e.set(errors.New("lost"))
+	if got := take(k, now, 1); got != 0 {
+		t.Error("it is paid, although the owner has not said since the report what it has")
+	}
+	now += second
+	e.set(nil)
+	e.answer = &stage.Outcome{OK: true, Left: 15}
+	take(k, now, 1)
+	e.set(errors.New("lost"))
+	if got := take(k, now, 1); got != 1 {
+		t.Error("the owner knows what was paid, and the host has no other fair part")
 	}
 }
 

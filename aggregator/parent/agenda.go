@@ -28,7 +28,7 @@ func (a *agenda) add(l *Lease, at time.Duration) {
 	}
 }
 
-// remove has nobody look at l any more.
+// remove takes l off the agenda.
 func (a *agenda) remove(l *Lease) {
 	if l.place > 0 {
 		heap.Remove(&a.entries, l.place-1)

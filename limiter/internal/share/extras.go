@@ -33,7 +33,7 @@ type extra struct {
 	paired     bool                    // see SetPaired
 }
 
-// What few Rates count, in tokens.
+// The counters that few Rates have. They count tokens.
 const (
 	costly = iota // see Beside
 	bypassed
