@@ -6,7 +6,6 @@ import (
 	"context"
 	"net/netip"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/uber-go/tally/v4"
@@ -134,26 +133,13 @@ func (l *Limit) decide(ctx context.Context, of source, request any) (edge.Decisi
 	if l.o.Cost != nil {
 		cost = l.o.Cost(ctx, of.method, request)
 	}
-	s, _ := sources.Get().(*source) // nothing else is put there
-	*s = of
-	d, err := l.asker.Decide(ctx, s, cost)
-	*s = source{}
-	sources.Put(s)
-	return d, err
+	return l.asker.Decide(ctx, &of, cost)
 }
 
 // refused is the error of a reason.
 func refused(r edge.Reason) error {
-	code := codes.Unavailable
-	switch r {
-	case edge.Limited, edge.TooManyKeys, edge.TooCostly:
-		code = codes.ResourceExhausted
-	case edge.Unmatched:
-		code = codes.PermissionDenied
-	case edge.InvalidKey:
-		code = codes.InvalidArgument
-	}
-	return status.Error(code, asking.Explain(r))
+	code, text := asking.Explain(r)
+	return status.Error(codes.Code(code), text)
 }
 
 // source has the attributes of a call.
@@ -163,9 +149,6 @@ type source struct {
 	method string
 	values func(ctx context.Context, header string) []string
 }
-
-// sources keeps the memory of sources.
-var sources = sync.Pool{New: func() any { return new(source) }}
 
 // outgoing are the values of a header that a client sends.
 func outgoing(ctx context.Context, header string) []string {

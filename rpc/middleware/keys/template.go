@@ -34,10 +34,7 @@ type Source interface {
 }
 
 // Template makes keys. Use Parse. It is safe for concurrent use.
-type Template struct {
-	parts  []part
-	recent recent
-}
+type Template struct{ parts []part }
 
 // part is a literal, or an attribute.
 type part struct {
@@ -171,7 +168,7 @@ func (t *Template) Key(of Source) string {
 			b = appendValue(b, of.Attribute(p.name, p.arg))
 		}
 	}
-	return t.recent.text(b)
+	return string(b)
 }
 
 // Uses reports whether t has an attribute of that name, such as `ip` for all of

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/uber-go/tally/v4"
@@ -139,11 +138,7 @@ func (l *Limit) ask(ctx context.Context, call *transport.RequestMeta) (later tim
 	if l.o.Cost != nil {
 		cost = l.o.Cost(ctx, call)
 	}
-	s, _ := sources.Get().(*source) // nothing else is put there
-	*s = source{ctx, &l.o, call}
-	d, err := l.asker.Decide(ctx, s, cost)
-	*s = source{}
-	sources.Put(s)
+	d, err := l.asker.Decide(ctx, &source{ctx, &l.o, call}, cost)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return 0, yarpcerrors.DeadlineExceededErrorf("the call ended while it waited for its turn")
@@ -159,16 +154,8 @@ func (l *Limit) ask(ctx context.Context, call *transport.RequestMeta) (later tim
 
 // refused is the error of a reason.
 func refused(r edge.Reason) error {
-	code := yarpcerrors.CodeUnavailable
-	switch r {
-	case edge.Limited, edge.TooManyKeys, edge.TooCostly:
-		code = yarpcerrors.CodeResourceExhausted
-	case edge.Unmatched:
-		code = yarpcerrors.CodePermissionDenied
-	case edge.InvalidKey:
-		code = yarpcerrors.CodeInvalidArgument
-	}
-	return yarpcerrors.Newf(code, "%s", asking.Explain(r))
+	code, text := asking.Explain(r)
+	return yarpcerrors.Newf(yarpcerrors.Code(code), "%s", text)
 }
 
 // source has the attributes of a call.
@@ -177,9 +164,6 @@ type source struct {
 	o    *Options
 	call *transport.RequestMeta
 }
-
-// sources keeps the memory of sources.
-var sources = sync.Pool{New: func() any { return new(source) }}
 
 // Attribute implements keys.Source.
 func (s *source) Attribute(name, arg string) string {

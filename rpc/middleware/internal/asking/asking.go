@@ -105,21 +105,22 @@ func (a *Asker) Decide(ctx context.Context, of keys.Source, cost int64) (edge.De
 // known.
 func (a *Asker) Later(d *edge.Decision) time.Duration { return edge.Later(d.RetryAfter, a.random()) }
 
-// Explain says what a reason means to a caller. Callers can do nothing
-// about our limits, and so learn little of them.
-func Explain(r edge.Reason) string {
+// Explain says what a reason means to a caller: by a code, which is the same number in gRPC and in
+// YARPC, and in words. Callers can do nothing about our limits, and so learn little of them.
+func Explain(r edge.Reason) (code uint32, text string) {
+	const invalid, denied, exhausted, unavailable = 3, 7, 8, 14
 	switch r {
 	case edge.Limited:
-		return "too many calls"
+		return exhausted, "too many calls"
 	case edge.TooManyKeys:
-		return "too many callers"
+		return exhausted, "too many callers"
 	case edge.TooCostly:
-		return "the call asks for more than one call may"
+		return exhausted, "the call asks for more than one call may"
 	case edge.Unmatched:
-		return "no limit lets this call through"
+		return denied, "no limit lets this call through"
 	case edge.InvalidKey:
-		return "the call does not say enough about its caller"
+		return invalid, "the call does not say enough about its caller"
 	default:
-		return "the call's limit could not be checked"
+		return unavailable, "the call's limit could not be checked"
 	}
 }
