@@ -24,15 +24,13 @@ type Field[M any] struct {
 
 	// Of Bytes:
 	write func(*Encoder, protowire.Number, *M)
-	read  func(of *memory, number protowire.Number, raw, rest []byte, m *M) error // rest comes after raw
+	read  func(of *memory, raw []byte, m *M) error
 }
 
-// memory is what the strings and the rows of one message take: strings are parts of one
-// copy of it, and the rows within each row are parts of a larger slice.
+// memory is what the strings of one message take: they are parts of one copy of it.
 type memory struct {
 	message []byte
 	copied  string // empty before the first string
-	rows    any    // a *[]R with room for more; nil before the first row
 }
 
 // cut is raw, a part of the message, as a string.
@@ -42,36 +40,6 @@ func (m *memory) cut(raw []byte) string {
 	}
 	start := cap(m.message) - cap(raw) // raw has the message's capacity from its start on
 	return m.copied[start : start+len(raw)]
-}
-
-// room is memory for n rows. The larger slice that they are a part of is twice as large
-// each time, so a message that is refused soon has taken little.
-func room[R any](of *memory, n int) []R {
-	all, _ := of.rows.(*[]R)
-	if all == nil { // rows of one type are within rows of another
-		all = new([]R)
-		of.rows = all
-	}
-	if cap(*all)-len(*all) < n {
-		*all = make([]R, 0, max(2*cap(*all), n))
-	}
-	start := len(*all)
-	*all = (*all)[:start+n]
-	return (*all)[start : start : start+n]
-}
-
-// count is how often part of a message has field number, up to what is no field.
-func count(part []byte, number protowire.Number) (n int) {
-	for len(part) > 0 {
-		field, _, _, _, rest, err := next(part)
-		if err != nil {
-			return n
-		}
-		if part = rest; field == number {
-			n++
-		}
-	}
-	return n
 }
 
 // Always is the default of a Number that has none: it is always written.
@@ -134,7 +102,7 @@ func Text[M any](name string, at func(*M) *string) Field[M] {
 	return Field[M]{
 		kind: Bytes, name: name,
 		write: func(e *Encoder, number protowire.Number, m *M) { e.Text(number, *at(m)) },
-		read:  func(of *memory, _ protowire.Number, raw, _ []byte, m *M) error { *at(m) = of.cut(raw); return nil },
+		read:  func(of *memory, raw []byte, m *M) error { *at(m) = of.cut(raw); return nil },
 	}
 }
 
@@ -152,15 +120,12 @@ func Rows[M, R any](name string, most int, fields Fields[R], check func(r *R, ro
 				e.end(start, e.b)
 			}
 		},
-		read: func(of *memory, number protowire.Number, raw, rest []byte, m *M) error {
+		read: func(of *memory, raw []byte, m *M) error {
 			rows := at(m)
 			if err := AtMost(name, len(*rows)+1, most); err != nil {
 				return err
 			}
 			row := len(*rows)
-			if cap(*rows) == 0 {
-				*rows = room[R](of, min(1+count(rest, number), most))
-			}
 			*rows = append(*rows, *new(R))
 			if err := fields.read(of, raw, &(*rows)[row]); err != nil || check == nil {
 				return err
@@ -216,7 +181,7 @@ func (fs Fields[M]) read(of *memory, part []byte, m *M) error {
 		f := &fs[number]
 		switch f.kind {
 		case Bytes:
-			if err := f.read(of, number, raw, rest, m); err != nil {
+			if err := f.read(of, raw, m); err != nil {
 				return err
 			}
 			continue
