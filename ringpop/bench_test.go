@@ -47,17 +47,6 @@ func BenchmarkLiveOwnerParallel(b *testing.B) {
 	}
 }
 
-func BenchmarkOwners3(b *testing.B) {
-	keys := benchmarkKeys()
-	ring := mustNew(b, someHosts(100), 0)
-	b.ReportAllocs()
-	i := 0
-	for b.Loop() {
-		ring.Owners(keys[i%len(keys)], 3)
-		i++
-	}
-}
-
 func BenchmarkNew(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprintf("hosts=%d", n), func(b *testing.B) {

@@ -20,15 +20,12 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(ring.Owners("frontend:orders", 3))
-
 	owner := ring.Owner("frontend:orders")
 	fmt.Println(owner, "leaves")
-	fmt.Println(ring.Without(owner).Owners("frontend:orders", 3))
+	fmt.Println(ring.Without(owner).Owner("frontend:orders"))
 	// Output:
-	// [10.0.0.1:7933 10.0.0.2:7933 10.0.0.3:7933]
 	// 10.0.0.1:7933 leaves
-	// [10.0.0.2:7933 10.0.0.3:7933]
+	// 10.0.0.2:7933
 }
 
 func ExampleLive() {

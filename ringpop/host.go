@@ -46,8 +46,7 @@ func (h Host) LabelMap() map[string]string {
 // error: empty addresses, and addresses that stand twice. No hosts at all are
 // a valid ring.
 func Validate(hosts []Host) error {
-	_, err := canonical(hosts)
-	return err
+	return canonical(slices.Clone(hosts))
 }
 
 // ValidateMembers is Validate for hosts that call each other: it refuses addresses that
@@ -74,13 +73,12 @@ func (h Host) ValidateLabels() error {
 	return nil
 }
 
-// canonical returns a sorted copy of hosts in which equal hosts are equal
-// values: an Identity that only repeats the address is left out.
-func canonical(hosts []Host) ([]Host, error) {
-	sorted := slices.Clone(hosts)
+// canonical sorts hosts, and makes equal hosts equal values: an Identity that only
+// repeats the address is left out. Its errors are those of Validate.
+func canonical(hosts []Host) error {
 	var errs []error
-	for i := range sorted {
-		h := &sorted[i]
+	for i := range hosts {
+		h := &hosts[i]
 		if h.Address == "" {
 			errs = append(errs, fmt.Errorf("host %d of %d (identity %q) has no address: give each host the address that others reach it at", i+1, len(hosts), h.Identity))
 		}
@@ -88,19 +86,19 @@ func canonical(hosts []Host) ([]Host, error) {
 			h.Identity = ""
 		}
 	}
-	slices.SortFunc(sorted, byAddress)
-	for i := 1; i < len(sorted); i++ {
-		a := sorted[i].Address
-		first := a != sorted[i-1].Address
-		if first || a == "" || i > 1 && a == sorted[i-2].Address {
+	slices.SortFunc(hosts, byAddress)
+	for i := 1; i < len(hosts); i++ {
+		a := hosts[i].Address
+		first := a != hosts[i-1].Address
+		if first || a == "" || i > 1 && a == hosts[i-2].Address {
 			continue // said already, or nothing to say
 		}
 		errs = append(errs, fmt.Errorf("host %q is listed more than once: list each address once", a))
 	}
 	if len(errs) > 0 {
-		return nil, fmt.Errorf("ringpop: %w", errors.Join(errs...))
+		return fmt.Errorf("ringpop: %w", errors.Join(errs...))
 	}
-	return sorted, nil
+	return nil
 }
 
 func byAddress(a, b Host) int { return strings.Compare(a.Address, b.Address) }

@@ -51,30 +51,6 @@ func (r *Ring) Owner(key string) string {
 	return r.hosts[r.circle[r.find(key)].host()].Address
 }
 
-// Owners returns the addresses of n different hosts: the owner of key, then
-// those that would own it if the ones before them left, in that order. It
-// returns all hosts when there are fewer than n, and nil when n ≤ 0 or the
-// ring is empty.
-func (r *Ring) Owners(key string, n int) []string {
-	n = min(n, len(r.hosts))
-	if n <= 0 {
-		return nil
-	}
-	owners := make([]string, 0, n)
-	seen := make([]uint64, (len(r.hosts)+63)/64) // a bit for each host
-	for i := r.find(key); len(owners) < n; i++ {
-		if i == len(r.circle) {
-			i = 0
-		}
-		h := r.circle[i].host()
-		if bit := uint64(1) << (h % 64); seen[h/64]&bit == 0 {
-			seen[h/64] |= bit
-			owners = append(owners, r.hosts[h].Address)
-		}
-	}
-	return owners
-}
-
 // Hosts returns a copy of the ring's hosts, sorted by address. An Identity
 // that only repeats its Address comes back as "".
 func (r *Ring) Hosts() []Host { return slices.Clone(r.hosts) }
@@ -84,7 +60,7 @@ func (r *Ring) Len() int { return len(r.hosts) }
 
 // Has reports whether a host with that address is on the ring.
 func (r *Ring) Has(address string) bool {
-	_, ok := r.position(address)
+	_, ok := slices.BinarySearchFunc(r.hosts, Host{Address: address}, byAddress)
 	return ok
 }
 
@@ -112,11 +88,6 @@ func (r *Ring) Shares() map[string]float64 {
 		shares[r.hosts[p.host()].Address] += stretch / (1 << 32)
 	}
 	return shares
-}
-
-// position is where in hosts the address is, or would be.
-func (r *Ring) position(address string) (int, bool) {
-	return slices.BinarySearchFunc(r.hosts, Host{Address: address}, byAddress)
 }
 
 // find returns the first point at or after key's hash, around the end if

@@ -63,9 +63,6 @@ func TestAnEmptyRingOwnsNothing(t *testing.T) {
 		if got := ring.Owner("key"); got != "" {
 			t.Errorf("%s: Owner = %q, want none", name, got)
 		}
-		if got := ring.Owners("key", 3); got != nil {
-			t.Errorf("%s: Owners = %q, want nil", name, got)
-		}
 		if ring.Len() != 0 || ring.Has("") || len(ring.Hosts()) != 0 {
 			t.Errorf("%s: has hosts %v", name, ring.Hosts())
 		}
@@ -94,9 +91,8 @@ func TestPointsStayWhenHostsChange(t *testing.T) {
 func TestTheSmallestAddressWinsACollision(t *testing.T) {
 	const small, large, onThePoint = "10.0.0.1:793", "10.0.0.1:7933", "10.0.0.1:79330"
 	for _, hosts := range [][]ringpop.Host{hostsAt(small, large), hostsAt(large, small)} {
-		ring := mustNew(t, hosts, 0)
-		if got, want := ring.Owners(onThePoint, 2), []string{small, large}; !slices.Equal(got, want) {
-			t.Errorf("Owners = %q, want %q", got, want)
+		if got := mustNew(t, hosts, 0).Owner(onThePoint); got != small {
+			t.Errorf("Owner = %q, want %q", got, small)
 		}
 	}
 	late, err := mustNew(t, hostsAt(large), 0).With(ringpop.Host{Address: small})
@@ -172,7 +168,7 @@ func TestBadRingsSayWhatToDo(t *testing.T) {
 		"absurd points":   {func() (*ringpop.Ring, error) { return ringpop.New(nil, ringpop.MaxPoints+1) }, "choose 1 to 10000"},
 		"no address":      {func() (*ringpop.Ring, error) { return ringpop.New([]ringpop.Host{{Identity: "x"}}, 0) }, `host 1 of 1 (identity "x") has no address`},
 		"listed twice":    {func() (*ringpop.Ring, error) { return ringpop.New(hostsAt("b", "a", "b"), 0) }, `"b" is listed more than once`},
-		"there already":   {func() (*ringpop.Ring, error) { return ring.With(hostsAt("a")...) }, `"a" is on the ring already: use Replace`},
+		"there already":   {func() (*ringpop.Ring, error) { return ring.With(hostsAt("a")...) }, `"a" is listed more than once`},
 		"bad with":        {func() (*ringpop.Ring, error) { return ring.With(hostsAt("b", "b")...) }, `"b" is listed more than once`},
 		"bad replace":     {func() (*ringpop.Ring, error) { return ring.Replace(hostsAt("")) }, "has no address"},
 		"too many":        {func() (*ringpop.Ring, error) { return ring.With(many...) }, "fewer points"},
