@@ -19,7 +19,6 @@ func TestAStageThatIsNilRefusesEverything(t *testing.T) {
 	} {
 		for name, s := range map[string]stage.Stage{
 			"pair":     shadow.NewPair(now, nil, many, mode, nil),
-			"stages":   shadow.FromStages(nil, many, mode).Stage(),
 			"limiters": shadow.New(nil, limiter.FromStage(many), mode).Stage(),
 			"*Limiter": shadow.New((*limiter.Limiter)(nil), limiter.FromStage(many), mode).Stage(),
 			"*Bucket":  shadow.New((*limiter.Bucket)(nil), limiter.FromStage(many), mode).Stage(),

@@ -12,9 +12,8 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Limiter is two limiters behind a mode, with the methods of one. Use New or
-// FromStages. It is safe for concurrent use. SetDemand does nothing: call it on
-// the limiter of a Group.
+// Limiter is two limiters behind a mode, with the methods of one. Use New. It is safe
+// for concurrent use. SetDemand does nothing: call it on the limiter of a Group.
 type Limiter struct {
 	*base
 	pair *Pair
@@ -38,12 +37,7 @@ func New(old, new Staged, mode dynamicconfig.Mode) *Limiter {
 			stages[i] = l.Stage()
 		}
 	}
-	return FromStages(stages[0], stages[1], mode)
-}
-
-// FromStages is like New, for two stages.
-func FromStages(old, new stage.Stage, mode dynamicconfig.Mode) *Limiter {
-	p := NewPair(stage.Now(), old, new, mode, background.New(maxBackground, slog.New(slog.DiscardHandler)).Run)
+	p := NewPair(stage.Now(), stages[0], stages[1], mode, background.New(maxBackground, slog.New(slog.DiscardHandler)).Run)
 	return &Limiter{limiter.FromStage(p), p}
 }
 
