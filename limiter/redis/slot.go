@@ -22,19 +22,10 @@ func slot(key string) int {
 	tag, _, _ := strings.Cut(nameOf(key)[1:], "}")
 	crc := uint16(0)
 	for i := range len(tag) {
-		crc = crc<<8 ^ crcTable[byte(crc>>8)^tag[i]]
+		crc ^= uint16(tag[i]) << 8
+		for range 8 {
+			crc = crc<<1 ^ crc>>15*0x1021
+		}
 	}
 	return int(crc % slots)
 }
-
-var crcTable = func() (table [256]uint16) {
-	for i := range table {
-		crc := uint16(i) << 8
-		for range 8 {
-			carry := crc >> 15
-			crc = crc<<1 ^ carry*0x1021
-		}
-		table[i] = crc
-	}
-	return table
-}()
