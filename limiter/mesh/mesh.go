@@ -3,6 +3,7 @@
 package mesh
 
 import (
+	"cmp"
 	"context"
 	"hash/maphash"
 	"log/slog"
@@ -87,13 +88,10 @@ func WithScope(scope tally.Scope) Option {
 
 // New returns the Mesh of the host that others know as self. rules may not be nil.
 func New(self string, rules Rules, config Config, options ...Option) *Mesh {
-	if config.MaxKeys <= 0 {
-		config.MaxKeys = DefaultMaxKeys
-	}
 	m := &Mesh{
 		id: rand.Uint64() | 1, rules: rules,
 		log: slog.New(slog.DiscardHandler), metrics: newMetrics(tally.NoopScope),
-		table:   table{seed: maphash.MakeSeed(), most: int64(config.MaxKeys)},
+		table:   table{seed: maphash.MakeSeed(), most: int64(cmp.Or(max(config.MaxKeys, 0), DefaultMaxKeys))},
 		members: members{self: self, senders: make(map[string]*sender)},
 	}
 	m.SetInterval(config.Interval)
@@ -117,10 +115,7 @@ func New(self string, rules Rules, config Config, options ...Option) *Mesh {
 // SetInterval changes the length of rounds from the next one on; 0 or less is
 // DefaultInterval.
 func (m *Mesh) SetInterval(d time.Duration) {
-	if d <= 0 {
-		d = DefaultInterval
-	}
-	m.interval.Store(int64(d))
+	m.interval.Store(int64(cmp.Or(max(d, 0), DefaultInterval)))
 }
 
 // Configure has each bucket fill from now on as the rule says that its key has by now, of whichever

@@ -3,6 +3,7 @@
 package redis
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -58,12 +59,7 @@ func Client(o Options) goredis.UniversalClient {
 	if len(o.Addresses) == 0 || slices.Contains(o.Addresses, "") {
 		return addressless{goredis.NewClient(new(goredis.Options))} // the library means a Redis on this machine
 	}
-	if o.Timeout <= 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Connections <= 0 {
-		o.Connections = DefaultMaxCalls
-	}
+	o.Timeout, o.Connections = cmp.Or(max(o.Timeout, 0), DefaultTimeout), cmp.Or(max(o.Connections, 0), DefaultMaxCalls)
 	return goredis.NewUniversalClient(&goredis.UniversalOptions{
 		Addrs:         o.Addresses,
 		IsClusterMode: o.Cluster,

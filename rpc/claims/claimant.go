@@ -3,6 +3,7 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -74,16 +75,16 @@ func (a *Claimant) Claim(ctx context.Context, c *Claims) (*Leases, []error) {
 	if err := c.Check(); err != nil {
 		done(fan.UpTo(len(c.Rows)), nil, err)
 	} else {
-		a.each(ctx, c, a.Timeout, done)
+		a.each(ctx, c, a.timeout(), done)
 	}
 	return leases, errs
 }
 
+// timeout is Timeout, or its default.
+func (a *Claimant) timeout() time.Duration { return cmp.Or(max(a.Timeout, 0), DefaultTimeout) }
+
 // each calls done with the answer of each owner. c is checked.
 func (a *Claimant) each(ctx context.Context, c *Claims, timeout time.Duration, done func(rows []int, answer *Leases, err error)) {
-	if timeout <= 0 {
-		timeout = DefaultTimeout
-	}
 	parts := fan.Split(len(c.Rows), rpc.KeysPerCall, a.Placement,
 		func(i int) string { return c.Rows[i].Key }, func(i int) int { return c.Rows[i].maxSize() })
 	fan.Each(len(parts), func(i int) (answer *Leases, err error) {

@@ -3,7 +3,6 @@
 package claims
 
 import (
-	"cmp"
 	"context"
 	"strings"
 
@@ -38,7 +37,7 @@ func (f Forward) Update(ctx context.Context, host string, payload *anypb.Any) (*
 	for i := range c.Rows {
 		c.Rows[i].Host = host
 	}
-	timeout := fan.Within(ctx, cmp.Or(max(f.Claimant.Timeout, 0), DefaultTimeout))
+	timeout := fan.Within(ctx, f.Claimant.timeout())
 	answers, lost, err := fan.Gather(func(done func([]int, *Leases, error)) { f.Claimant.each(ctx, c, timeout, done) })
 	if err != nil {
 		return nil, err

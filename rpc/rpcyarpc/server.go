@@ -3,6 +3,7 @@
 package rpcyarpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -65,11 +66,7 @@ type Server struct {
 
 // NewServer returns a Server of decider, which takes over listener. Neither may be nil.
 func NewServer(listener net.Listener, decider rpc.Decider, o ServerOptions) *Server {
-	most := o.MaxConnections
-	if most <= 0 {
-		most = DefaultMaxConnections
-	}
-	tracking := conns.Track(listener, most)
+	tracking := conns.Track(listener, cmp.Or(max(o.MaxConnections, 0), DefaultMaxConnections))
 	creds := insecure.NewCredentials()
 	if o.TLS != nil {
 		creds = credentials.NewTLS(o.TLS)

@@ -3,6 +3,7 @@
 package doorman
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -82,7 +83,7 @@ var _ doormanpb.CapacityServer = (*Server)(nil)
 func NewServer(claims Claimer, o ServerOptions) *Server {
 	s := &Server{
 		claims:       claims,
-		maxResources: o.MaxResources,
+		maxResources: min(cmp.Or(max(o.MaxResources, 0), DefaultMaxResources), rpc.MaxKeys),
 		identify:     o.Identify,
 		now:          o.Now,
 		log:          o.Log,
@@ -92,10 +93,6 @@ func NewServer(claims Claimer, o ServerOptions) *Server {
 			IsMaster:   new(true),
 		},
 	}
-	if s.maxResources <= 0 {
-		s.maxResources = DefaultMaxResources
-	}
-	s.maxResources = min(s.maxResources, rpc.MaxKeys)
 	if s.now == nil {
 		s.now = time.Now
 	}

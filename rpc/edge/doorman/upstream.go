@@ -3,6 +3,7 @@
 package doorman
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -93,10 +94,7 @@ func NewUpstream(addresses []string, o UpstreamOptions) (*Upstream, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	u := &Upstream{addresses: slices.Clone(addresses), timeout: o.Timeout, now: o.Now}
-	if u.timeout <= 0 {
-		u.timeout = claims.DefaultTimeout
-	}
+	u := &Upstream{addresses: slices.Clone(addresses), timeout: cmp.Or(max(o.Timeout, 0), claims.DefaultTimeout), now: o.Now}
 	if u.now == nil {
 		u.now = time.Now
 	}

@@ -3,6 +3,7 @@
 package httpapi
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // the description
 	"log/slog"
@@ -103,12 +104,9 @@ var _ http.Handler = (*API)(nil)
 
 // New returns an API that asks engine.
 func New(engine Engine, o Options) *API {
-	if o.MaxBody <= 0 {
-		o.MaxBody = DefaultMaxBody
-	}
-	if o.MaxBatch <= 0 {
-		o.MaxBatch = DefaultMaxBatch
-	}
+	o.MaxBody, o.MaxBatch = cmp.Or(max(o.MaxBody, 0), DefaultMaxBody), cmp.Or(max(o.MaxBatch, 0), DefaultMaxBatch)
+	o.MaxReservations = cmp.Or(max(o.MaxReservations, 0), DefaultMaxReservations)
+	o.SettleWithin = cmp.Or(max(o.SettleWithin, 0), DefaultSettleWithin)
 	if o.Ready == nil {
 		o.Ready = func() bool { return true }
 	}
@@ -120,12 +118,6 @@ func New(engine Engine, o Options) *API {
 	}
 	if o.Random == nil {
 		o.Random = rand.Float64
-	}
-	if o.MaxReservations <= 0 {
-		o.MaxReservations = DefaultMaxReservations
-	}
-	if o.SettleWithin <= 0 {
-		o.SettleWithin = DefaultSettleWithin
 	}
 	counted := newMetrics(scopes.Guard(o.Scope, slog.Default()))
 	a := &API{

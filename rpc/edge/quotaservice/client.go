@@ -3,6 +3,7 @@
 package quotaservice
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,15 +73,7 @@ func NewClient(conn grpc.ClientConnInterface, fallback edge.Engine, o ClientOpti
 	if o.Timeout < 0 || o.Failures < 0 || o.Probe < 0 {
 		return nil, fmt.Errorf("quotaservice: timeout %v, %d failures, probe after %v: use 0 for the default, or more", o.Timeout, o.Failures, o.Probe)
 	}
-	if o.Timeout == 0 {
-		o.Timeout = DefaultTimeout
-	}
-	if o.Failures == 0 {
-		o.Failures = DefaultFailures
-	}
-	if o.Probe == 0 {
-		o.Probe = DefaultProbe
-	}
+	o.Timeout, o.Failures, o.Probe = cmp.Or(o.Timeout, DefaultTimeout), cmp.Or(o.Failures, DefaultFailures), cmp.Or(o.Probe, DefaultProbe)
 	scope := scopes.Guard(o.Scope, slog.Default()).SubScope("quotaservice_client")
 	by := func(who string) tally.Counter { return scope.Tagged(map[string]string{"by": who}).Counter("decisions") }
 	return &Client{
