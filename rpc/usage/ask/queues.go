@@ -13,44 +13,44 @@ const maxQueues = 1024
 // queues are the queues of a Taker. The zero value is ready to use. It is safe for
 // concurrent use.
 type queues struct {
-	byID  sync.Map // queueID to *takeQueue
-	count atomic.Int64
-	used  atomic.Uint64 // numbers of batches below it, by queues that are forgotten
+	used atomic.Uint64 // numbers of batches below it, by queues that are forgotten
+
+	mu   sync.RWMutex // protects byID, and changes of used; the locks of queues come after it
+	byID map[queueID]*takeQueue
 }
 
 // queue finds or makes the queue called id, of t.
 func (qs *queues) queue(id queueID, t *Taker) *takeQueue {
-	if q, ok := qs.byID.Load(id); ok {
-		if q, ok := q.(*takeQueue); ok {
-			return q
-		}
+	qs.mu.RLock()
+	q := qs.byID[id]
+	qs.mu.RUnlock()
+	if q != nil {
+		return q
 	}
-	if qs.count.Add(1) > maxQueues {
-		qs.byID.Range(func(_, q any) bool {
-			if q, ok := q.(*takeQueue); ok {
-				qs.forget(q, t)
-			}
-			return true
-		})
+	qs.mu.Lock()
+	defer qs.mu.Unlock()
+
+	if q = qs.byID[id]; q != nil {
+		return q
 	}
-	q, had := qs.byID.LoadOrStore(id, newTakeQueue(id))
-	if had {
-		qs.count.Add(-1)
+	if len(qs.byID) >= maxQueues {
+		qs.forgetLocked(t)
 	}
-	made, _ := q.(*takeQueue) // nothing else is stored
-	return made
+	if qs.byID == nil {
+		qs.byID = make(map[queueID]*takeQueue)
+	}
+	q = newTakeQueue(id)
+	qs.byID[id] = q
+	return q
 }
 
-// forget deletes q, if it is not in use. The batches of a later queue of that
-// name have higher numbers.
-func (qs *queues) forget(q *takeQueue, t *Taker) {
-	next, ok := q.forget(t)
-	if !ok {
-		return
-	}
-	for used := qs.used.Load(); used < next && !qs.used.CompareAndSwap(used, next); used = qs.used.Load() {
-	}
-	if qs.byID.CompareAndDelete(q.queueID, q) {
-		qs.count.Add(-1)
+// forgetLocked deletes the queues that are not in use. The batches of a later queue of
+// that name have higher numbers.
+func (qs *queues) forgetLocked(t *Taker) {
+	for id, q := range qs.byID {
+		if next, ok := q.forget(t); ok {
+			qs.used.Store(max(qs.used.Load(), next))
+			delete(qs.byID, id)
+		}
 	}
 }

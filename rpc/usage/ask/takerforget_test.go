@@ -22,11 +22,6 @@ func (nowhere) Owner(key string) string { return key }
 
 func (nowhere) Peer(string) (rpc.Decider, error) { return nil, errors.New("nobody is there") }
 
-func counted(t *Taker) (n int) {
-	t.queues.byID.Range(func(any, any) bool { n++; return true })
-	return n
-}
-
 // Addresses come and go while a process lives, and owners may end in the middle
 // of a call.
 func TestOwnersThatAreGoneAreForgotten(t *testing.T) {
@@ -42,15 +37,15 @@ func TestOwnersThatAreGoneAreForgotten(t *testing.T) {
 					t.Fatal("nobody took anything")
 				}
 			}
-			if n := counted(taker); n < 2*maxQueues {
+			if n := len(taker.queues.byID); n < 2*maxQueues {
 				t.Fatalf("%d queues: batches are not withdrawn for as long as they may be under way", n)
 			}
 			time.Sleep(underWayFor + time.Second)
 			if _, err := taker.Take(t.Context(), usage.Take{Key: fmt.Sprint(round, " next"), Tokens: 1}); err == nil {
 				t.Fatal("nobody took anything")
 			}
-			if n := counted(taker); n != 1 || taker.queues.count.Load() != 1 {
-				t.Fatalf("%d queues, %d counted, of one owner", n, taker.queues.count.Load())
+			if n := len(taker.queues.byID); n != 1 {
+				t.Fatalf("%d queues of one owner", n)
 			}
 			time.Sleep(underWayFor + time.Second)
 		}
@@ -77,12 +72,11 @@ func TestATakeIsNotLostWithItsQueue(t *testing.T) {
 				q.mu.Lock()
 				q.withdrawn, q.breaker = nil, breaker.New(silence)
 				q.mu.Unlock()
-				taker.queues.forget(q, taker)
+				taker.queues.mu.Lock()
+				taker.queues.forgetLocked(taker)
+				taker.queues.mu.Unlock()
 			}
 		})
 	}
 	wg.Wait()
-	if n := int64(counted(taker)); taker.queues.count.Load() != n {
-		t.Errorf("%d queues counted, %d are there", taker.queues.count.Load(), n)
-	}
 }
