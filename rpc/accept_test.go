@@ -41,7 +41,9 @@ var plain = map[string]func() (part, whole proto.Message, decode func(*anypb.Any
 		m := &headgatepb.Grants{Weights: []float32{1}, LeaseMs: 1000, Questions: []*headgatepb.Question{{Kind: "k"}}}
 		return m, m, func(p *anypb.Any) error {
 			_, err := usage.Columnar{}.DecodeGrants(p, &usage.Report{Keys: []string{"k"}})
-			return cmp.Or(err, carried.Check(p))
+			edge := rpc.DeciderFunc(func(context.Context, string, *anypb.Any) (*anypb.Any, error) { return p, nil })
+			_, carries := (&carried.Program{Edge: edge}).Update(context.Background(), "host", &anypb.Any{TypeUrl: usage.ReportTypeURL})
+			return cmp.Or(err, carries)
 		}
 	},
 	"Answered": func() (proto.Message, proto.Message, func(*anypb.Any) error) {
@@ -100,7 +102,11 @@ func anAnswer() *headgatepb.Answered {
 }
 
 func decodeReport(p *anypb.Any) error {
-	return cmp.Or(usage.Columnar{}.DecodeReport(p, new(usage.Report)), carried.Check(p))
+	reads := rpc.DeciderFunc(func(_ context.Context, _ string, p *anypb.Any) (*anypb.Any, error) {
+		return p, usage.Columnar{}.DecodeReport(p, new(usage.Report))
+	})
+	_, err := new(carried.Board).Before(reads).Update(context.Background(), "host", p)
+	return err
 }
 
 func aClaim() *headgatepb.Claim {

@@ -174,7 +174,8 @@ func (l *Lease) Stir(now time.Duration) {
 		return
 	}
 	wants, _ := account.Wanted(l.Account)
-	if wants < l.claimed && l.pooled() && l.claimed <= little*float64(l.rule.Limit) {
+	_, pool := l.Account.(account.Pooled)
+	if wants < l.claimed && pool && l.claimed <= little*float64(l.rule.Limit) {
 		return
 	}
 	if math.Abs(wants-l.claimed) > stirring*max(wants, l.claimed) {
@@ -189,12 +190,6 @@ const stirring = 0.02
 // little is the part of the limit that other clusters hardly miss. The demand of a pool that was no
 // more than that and falls is no reason for a claim out of turn.
 const little = 0.01
-
-// pooled reports whether the key's hosts draw on a pool.
-func (l *Lease) pooled() bool {
-	_, ok := l.Account.(account.Pooled)
-	return ok
-}
 
 // wants is what to claim. A pool may have few events, and no host wants anything between two of
 // them. So the claims for it fall by a quarter at a time at most: else the lease would bring less

@@ -9,9 +9,6 @@
 //
 //	b.Send(Event{Key: "k"}) // anywhere
 //
-//	b = nil
-//	b.Send(Event{}) // does nothing
-//
 // The queue is bounded: events that listeners do not take in as fast as they
 // are sent are dropped and counted.
 //
@@ -36,8 +33,7 @@ const (
 	gatherFor = time.Millisecond
 )
 
-// Bus carries events of type E to listeners. New makes one. A nil Bus does
-// nothing. Send is safe for concurrent use.
+// Bus carries events of type E to listeners. New makes one. Send is safe for concurrent use.
 type Bus[E any] struct {
 	listeners []func([]E)
 	queue     *ring[E]
@@ -60,9 +56,6 @@ func (b *Bus[E]) Listen(f func(batch []E)) { b.listeners = append(b.listeners, f
 
 // Send queues e for all listeners, or drops it if 8192 events wait already.
 func (b *Bus[E]) Send(e E) {
-	if b == nil {
-		return
-	}
 	if !b.queue.put(&e) {
 		b.dropped.Add(int64(len(b.listeners)))
 		return
@@ -81,9 +74,6 @@ func (b *Bus[E]) Send(e E) {
 // dropped with how many events were dropped since the last call, counting an
 // event once for each listener that misses it. One Run at a time may run.
 func (b *Bus[E]) Run(ctx context.Context, log *slog.Logger, dropped func(n int64)) {
-	if b == nil {
-		return
-	}
 	var all sync.WaitGroup
 	queues := make([]chan []E, len(b.listeners))
 	for i, f := range b.listeners {

@@ -154,12 +154,6 @@ func TestAnEventThatAllMissCountsForEach(t *testing.T) {
 	}
 }
 
-func TestANilBusDoesNothing(t *testing.T) {
-	var b *Bus[int]
-	b.Send(1)
-	b.Run(t.Context(), nil, nil)
-}
-
 func TestSendAllocatesNothing(t *testing.T) {
 	b := New[[10]string]()
 	if n := testing.AllocsPerRun(1000, func() { b.Send([10]string{"k"}) }); n != 0 {

@@ -4,6 +4,7 @@ package roster
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -94,21 +95,11 @@ func (r *roster) lose(address string, state ringpop.State, why string, now time.
 	return true
 }
 
-// Remove forgets a member, and reports whether there was one.
-func (r *roster) Remove(address string) bool {
-	_, ok := r.members[address]
-	delete(r.members, address)
-	return ok
-}
-
-// Members returns the addresses of all members.
-func (r *roster) Members() []string {
-	var all []string
-	for address := range r.members {
-		all = append(all, address)
-	}
-	slices.Sort(all)
-	return all
+// Keep forgets all members but these, and reports whether there were others.
+func (r *roster) Keep(addresses []string) bool {
+	before := len(r.members)
+	maps.DeleteFunc(r.members, func(address string, _ *member) bool { return !slices.Contains(addresses, address) })
+	return len(r.members) < before
 }
 
 func (m *member) there() bool { return m.state == ringpop.Up || m.state == ringpop.Observer }

@@ -78,10 +78,8 @@ func (b *Board) Keep(addresses []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 
-	for _, address := range b.roster.Members() {
-		if !slices.Contains(addresses, address) && b.roster.Remove(address) {
-			b.changedLocked()
-		}
+	if b.roster.Keep(addresses) {
+		b.changedLocked()
 	}
 }
 

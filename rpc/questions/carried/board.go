@@ -56,10 +56,6 @@ const (
 // question names a question.
 type question struct{ kind, about string }
 
-func (q question) message() *headgatepb.Question {
-	return &headgatepb.Question{Kind: q.kind, About: []byte(q.about)}
-}
-
 // open is a question that is asked until a time.
 type open struct {
 	question
@@ -220,7 +216,7 @@ func (b *Board) asks(now time.Time, host string, payload *anypb.Any) (asks []*he
 	due = slices.DeleteFunc(due, func(q question) bool { return !slices.Contains(r.Keys, q.about) })
 	due = due[:min(len(due), MaxCarried)]
 	for _, q := range due {
-		asks = append(asks, q.message())
+		asks = append(asks, &headgatepb.Question{Kind: q.kind, About: []byte(q.about)})
 	}
 	b.note(now, host, due)
 	return asks, r.Len()
@@ -251,17 +247,6 @@ func (b *Board) note(now time.Time, host string, asked []question) {
 			o.asked[host] = now
 		}
 	}
-}
-
-// Check returns what in payload, a report or grants, is against the contract of what travels
-// with them. The error is an ErrPayload.
-func Check(payload *anypb.Any) (err error) {
-	if rpc.MessageName(payload.GetTypeUrl()) == rpc.MessageName(usage.ReportTypeURL) {
-		_, err = readAnswers(payload.GetValue())
-	} else {
-		_, err = readQuestions(payload.GetValue())
-	}
-	return err
 }
 
 // readAnswers returns the answers in a report. The error is an ErrPayload.
