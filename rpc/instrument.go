@@ -55,16 +55,16 @@ func Answering(d Decider, all ...Instrument) Decider {
 	return d
 }
 
-// kinds are the messages that KindOf names.
-var kinds = []string{"Usage", "Takes", "Withdrawals", "Claims", "Gossip", "Question"}
+// Kinds are all that KindOf returns.
+var Kinds = []string{"Usage", "Takes", "Withdrawals", "Claims", "Gossip", "Question", "other"}
 
 // KindOf is the kind of messages that payload is of, as a label: the name of a message of
 // headgate's own, such as Usage, or "other". So callers, who choose the type URL, do not
 // choose how many kinds there are.
 func KindOf(payload *anypb.Any) string {
 	name, ours := strings.CutPrefix(MessageName(payload.GetTypeUrl()), "headgate.v1.")
-	if i := slices.Index(kinds, name); ours && i >= 0 {
-		return kinds[i]
+	if i := slices.Index(Kinds, name); ours && i >= 0 {
+		return Kinds[i]
 	}
 	return "other"
 }

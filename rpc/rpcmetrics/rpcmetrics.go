@@ -22,10 +22,7 @@ import (
 
 // Calls is an rpc.Instrument that counts. Use New. Safe for concurrent use.
 type Calls struct {
-	scope tally.Scope
-
-	mu       sync.RWMutex        // protects messages
-	messages map[string]*message // by rpc.KindOf
+	messages map[string]func() *message // by rpc.KindOf; each is made when it is first used
 }
 
 var _ rpc.Instrument = (*Calls)(nil)
@@ -42,17 +39,19 @@ var times = tally.MustMakeExponentialDurationBuckets(time.Millisecond, 4, 7)
 
 // New returns the metrics of a host, under scope.
 func New(scope tally.Scope) *Calls {
-	c := &Calls{scope: scope.SubScope("rpc"), messages: make(map[string]*message)}
-	for _, kind := range []string{"Usage", "Takes"} {
-		c.of(kind) // those that every cluster has are there from the beginning
+	c := &Calls{messages: make(map[string]func() *message)}
+	for _, kind := range rpc.Kinds {
+		c.messages[kind] = sync.OnceValue(func() *message { return newMessage(scope.SubScope("rpc"), kind) })
 	}
+	c.messages["Usage"]() // every cluster has these: they are there from the beginning
+	c.messages["Takes"]()
 	return c
 }
 
 // Caller implements rpc.Instrument.
 func (c *Calls) Caller(_ string, d rpc.Decider) rpc.Decider {
 	return rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-		m, start := c.of(rpc.KindOf(payload)), time.Now()
+		m, start := c.messages[rpc.KindOf(payload)](), time.Now()
 		m.sent.Inc(int64(len(payload.GetValue())))
 		answer, err := d.Update(ctx, host, payload)
 		m.took.RecordDuration(time.Since(start))
@@ -67,7 +66,7 @@ func (c *Calls) Caller(_ string, d rpc.Decider) rpc.Decider {
 // Answerer implements rpc.Instrument.
 func (c *Calls) Answerer(d rpc.Decider) rpc.Decider {
 	return rpc.DeciderFunc(func(ctx context.Context, host string, payload *anypb.Any) (*anypb.Any, error) {
-		m, start := c.of(rpc.KindOf(payload)), time.Now()
+		m, start := c.messages[rpc.KindOf(payload)](), time.Now()
 		m.received.Inc(int64(len(payload.GetValue())))
 		answer, err := rpc.Ask(ctx, d, host, payload)
 		m.answered.RecordDuration(time.Since(start))
@@ -79,22 +78,10 @@ func (c *Calls) Answerer(d rpc.Decider) rpc.Decider {
 	})
 }
 
-// of returns the metrics of the calls with this kind of messages, which is an rpc.KindOf.
-func (c *Calls) of(kind string) *message {
-	c.mu.RLock()
-	m := c.messages[kind]
-	c.mu.RUnlock()
-	if m != nil {
-		return m
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-
-	if m = c.messages[kind]; m != nil {
-		return m
-	}
-	scope := c.scope.Tagged(map[string]string{"message": kind})
-	m = &message{
+// newMessage returns the metrics of the calls with this kind of messages.
+func newMessage(scope tally.Scope, kind string) *message {
+	scope = scope.Tagged(map[string]string{"message": kind})
+	m := &message{
 		took: scope.Histogram("call_seconds", times), answered: scope.Histogram("answer_seconds", times),
 		sent: scope.Counter("sent_bytes"), received: scope.Counter("received_bytes"),
 		failed: make(map[string]tally.Counter), refused: make(map[string]tally.Counter),
@@ -103,6 +90,5 @@ func (c *Calls) of(kind string) *message {
 		tagged := scope.Tagged(map[string]string{"reason": reason})
 		m.failed[reason], m.refused[reason] = tagged.Counter("calls_failed"), tagged.Counter("answers_failed")
 	}
-	c.messages[kind] = m
 	return m
 }
