@@ -11,24 +11,11 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/owned"
 )
 
-// Known is what the owner of a key knows of it under one algorithm. Amounts are in tokens,
-// or in slots where the rule limits those.
+// Known is what the owner of a key knows of it under one algorithm: State, in tokens, or in
+// slots where the rule limits those.
 type Known struct {
 	Algorithm string
-
-	// Pooled says that the key has one pool of tokens: Tokens are those in it, negative in
-	// debt, and Lent those that hosts hold, as far as they have reported.
-	Pooled       bool
-	Tokens, Lent float64
-
-	// Over is by how much more than limit·t + burst hosts have been allowed and have not
-	// yet made up for, as far as they have reported: what was charged into debt counts. Of
-	// leases, Over is by how much those that are out exceed the limit.
-	Over float64
-
-	// Bound is the most that Over can be while all hosts reach the owner, as the algorithm
-	// states it; +Inf if it states none.
-	Bound float64
+	account.State
 
 	// Hosts are those that the owner knows, sorted by name.
 	Hosts []KnownHost
@@ -87,8 +74,7 @@ func (c *Core) Keys() (all []string) {
 // known returns what is known of k, whose shard is locked.
 func (c *Core) known(now time.Duration, algorithm string, k *owned.Key) Known {
 	limit := k.Limit(k.Part(now))
-	s := k.Account.State(now, limit)
-	out := Known{Algorithm: algorithm, Pooled: s.Pooled, Tokens: s.Tokens, Lent: s.Lent, Over: s.Over, Bound: s.Bound}
+	out := Known{Algorithm: algorithm, State: k.Account.State(now, limit)}
 	k.Account.Holdings(now, limit, func(h account.Holding) bool {
 		known := KnownHost{Name: c.keys.Hosts.Name(h.Host), Wants: h.Wants, Weight: h.Weight, Lent: h.Lent, Silent: -1, Lease: -1}
 		if h.LastReport != 0 {
