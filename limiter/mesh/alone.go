@@ -50,6 +50,9 @@ type back struct {
 	most   float64
 	spilt  float64 // of the bucket, counted in most
 	starts int64   // of the table, counted in most; each change of the rule lowers it by 1
+
+	highest float64       // the highest rate since paused that most or the bucket has counted; 0: none yet
+	paused  stage.Instant // when the pause began before the latest change of the rule
 }
 
 // grow counts what the bucket spilt, and each tokens for each process that started since and each
@@ -62,6 +65,18 @@ func (b *back) grow(spilt float64, starts int64, each, deepest float64) {
 
 // add has the bucket get back n more, but not more than deepest.
 func (b *back) add(n, deepest float64) { b.most = min(b.most+n, deepest) }
+
+// raise counts what others may have more than a bucket that filled at own since a pause began, if they filled at rate.
+// If the limit changes some times after the pause, the highest rate counts, and it counts once.
+func (b *back) raise(now, since stage.Instant, own, rate float64) {
+	if b.highest == 0 || b.paused != since {
+		b.paused, b.highest = since, own
+	}
+	if rate > b.highest {
+		b.add((rate-b.highest)*now.Sub(since).Seconds(), math.Inf(1))
+		b.highest = rate
+	}
+}
 
 // giveBack puts n tokens into the bucket, or as many as it may get back if those are fewer.
 func (e *entry) giveBack(at time.Duration, n float64) {

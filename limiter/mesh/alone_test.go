@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/limiter/stage"
@@ -326,6 +328,50 @@ func TestAHostThatGoesOnHearsOfAHigherLimit(t *testing.T) {
 	}
 	if left, _ := m.Level(seconds*second, "k"); left != 0 {
 		t.Errorf("%v left, want as many as the other host has", left)
+	}
+}
+
+// When the process goes on, its limit goes up and down some times. It gets back what came in under the highest limit once,
+// and not once for each time.
+func TestALimitThatFlapsAfterAPauseGivesItBackOnce(t *testing.T) {
+	const second, seconds, limit = stage.Instant(time.Second), 1000, 10
+	for _, tt := range []struct {
+		limits []int // after the pause
+		rise   int   // how much higher the highest is
+	}{
+		{[]int{2 * limit}, limit},
+		{[]int{2 * limit, limit, 2 * limit, limit, 2 * limit, limit, 2 * limit}, limit},
+		{[]int{limit / 2, 2 * limit}, limit},
+		{[]int{2 * limit, limit, 3 * limit}, 2 * limit},
+		{[]int{limit / 2, limit}, 0},
+	} {
+		rule := ruled(limit, 20)
+		m := New("a", func(string) (*dynamicconfig.Rule, bool) { return rule, true }, Config{})
+		m.SetPeers([]string{"a", "b"})
+		m.StartAt(0)
+		if _, err := m.DoAt(0, stage.Operation{Key: "k", Rule: rule, N: 0}); err != nil {
+			t.Fatal(err)
+		}
+		m.RoundAt(0)
+		for i, limit := range tt.limits {
+			rule = ruled(rate.Limit(limit), 20)
+			m.Configure(seconds*second + stage.Instant(i))
+		}
+		used := 0
+		for round := uint64(1); ; round++ { // another host uses more than it may, and says that it has nothing left
+			used += 10
+			row := meshusage.Used{Key: "k", Born: 1, Tokens: uint64(used)}
+			if err := m.ReceiveAt(seconds*second, "b", &meshusage.Report{From: 7, Version: round, Rows: []meshusage.Used{row}}); err != nil {
+				t.Fatal(err)
+			}
+			if level, _ := m.Level(seconds*second, "k"); level < 0 || used > 1e5 {
+				break
+			}
+		}
+		came, each := (limit+tt.rise)*seconds, 20+2*3*limit // each change, and the process, may bring a burst and four intervals more
+		if most := came + each*(len(tt.limits)+2); used < came || used > most {
+			t.Errorf("limits of %v: another host may use %d until this host is in debt, want %d to %d", tt.limits, used, came, most)
+		}
 	}
 }
 

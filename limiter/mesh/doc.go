@@ -56,7 +56,9 @@
 //     the key began: hosts that have another algorithm still forget what this one uses.
 //
 // At one time that is never more than the deepest debt: the last of these for each host. A host
-// that goes on after a pause gets it back at once, and as much as its bucket had no room for.
+// that goes on after a pause gets it back at once, and as much as its bucket had no room for. If it
+// hears of a higher limit then, it also gets what came in more since the pause began: once for the
+// highest limit, however often the limit changes.
 // Where messages are lost, a host cannot tell its debt from what it has not heard yet, and more
 // is given back: nine hosts exceed the limit by 1.2% if a third of the messages is lost.
 //

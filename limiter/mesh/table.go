@@ -111,13 +111,13 @@ func (t *table) entry(now stage.Instant, key string, rule *dynamicconfig.Rule) (
 	}
 }
 
-// follow puts e under rule. Until now, its bucket filled by the rule before. If the rule is older than that, and has been
-// in force since the process was paused, other hosts may have that much more. The caller holds e.mu.
+// follow puts e under rule. Until now, its bucket filled by the rule before. Others may have had the rule since this
+// process was paused, which began at since. The caller holds e.mu.
 func (e *entry) follow(now, since stage.Instant, rule *dynamicconfig.Rule) {
 	if e.rule != rule {
 		if bucketRule(e.rule) != bucketRule(rule) {
 			e.back.starts--
-			e.back.add(max(float64(rule.Limit)-e.bucket.Rate(), 0)*now.Sub(since).Seconds(), math.Inf(1))
+			e.back.raise(now, since, e.bucket.Rate(), float64(rule.Limit))
 		}
 		e.rule = rule
 		e.bucket.Follow(time.Duration(now), bucketRule(rule))
