@@ -47,15 +47,17 @@ func (l *line) do(ctx context.Context, op stage.Operation) (stage.Outcome, error
 // asked for anything else.
 const retryEvery = 10 * time.Second
 
-// failed notes that do returned err. event says that an event needed the answer.
-func (l *line) failed(now stage.Instant, err error, event bool) {
-	first := event && l.falls() && !errors.Is(err, stage.ErrBusy) && // this host is busy; the remote may be well
+// failed notes that do returned err. event says that an event needed the answer. first says that it is the first of
+// those since the remote answered.
+func (l *line) failed(now stage.Instant, err error, event bool) (first bool) {
+	first = event && l.falls() && !errors.Is(err, stage.ErrBusy) && // this host is busy; the remote may be well
 		l.failing.Begin(now)
 	l.host.remoteFailed(l.Rate, err, first)
 	l.failure.Again(now)
 	if first {
 		l.fallbackChanged(now, true)
 	}
+	return first
 }
 
 // answers notes that the remote has answered.

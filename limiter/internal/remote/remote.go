@@ -156,7 +156,9 @@ func (s *Stage) ask(ctx context.Context, q stage.Request, l loan) (stage.Outcome
 
 // insteadOf decides by the fallback, because of err.
 func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt stage.Receipt) {
-	s.failed(q.Now, err, true)
+	if s.failed(q.Now, err, true) {
+		s.capFallback(q.Now)
+	}
 	v, receipt = s.Rate.Take(context.Background(), q)
 	v.By = stage.ByFallback
 	s.disown(q.Now, q.N, v.OK())
@@ -170,6 +172,15 @@ func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt 
 		v = stage.Verdict{Answer: stage.Answer{Reason: stage.Failed, By: stage.ByFallback}}
 	}
 	return v, receipt
+}
+
+// capFallback has the fallback's bucket have no more tokens than the remote, as far as this host knows. Where some answers
+// are lost and the remote is empty, the fallback would otherwise pay for events that the remote would have refused, and
+// the charges for them would leave nothing for hosts whose asks arrive.
+func (s *Stage) capFallback(now stage.Instant) {
+	if has := max(s.tokens.At(now, s.Terms().Rule), 0); has < s.Bucket().Pace().Burst() {
+		s.Bucket().Cap(now, has)
+	}
 }
 
 // charge takes tokens that are spent already, without waiting for the remote.

@@ -123,6 +123,29 @@ func request(n int64) stage.Request { return stage.Request{N: n} }
 
 var errAway = errors.New("away")
 
+// A fallback does not pay for what the remote would have refused, when one answer is lost: it has what the remote had.
+// Then it fills as its own part of the limit does.
+func TestAFallbackBeginsWithNoMoreThanTheRemoteHad(t *testing.T) {
+	for _, left := range []float64{-5, 0.5, 3.5, 9} {
+		s, h := &store{answer: &stage.Outcome{OK: true, Left: left}}, newHost()
+		r := newStage(t, s, h.Hub)
+		pass := func(now stage.Instant) (n int) {
+			for range 10 {
+				if v, _ := r.Take(t.Context(), stage.Request{Now: now, N: 1}); v.OK() {
+					n++
+				}
+			}
+			return n
+		}
+		r.Take(t.Context(), request(1))
+		s.err = errAway
+		want := int(min(max(left, 0), 5)) // 5 is the half of one of two hosts
+		if got, later := pass(0), pass(stage.Instant(time.Second)); got != want || later != 5 {
+			t.Errorf("the remote had %v: the fallback lets %d through at once, want %d, and %d after a second, want 5", left, got, want, later)
+		}
+	}
+}
+
 // Defect 6.
 func TestAReturnWhoseAnswerIsLostIsCarriedOutOnce(t *testing.T) {
 	s, h := new(store), newHost()
