@@ -223,10 +223,6 @@ func Deepest(rule *dynamicconfig.Rule, limit algorithm.Limit) float64 {
 	return -min(rule.MostDebtOf(limit.Rate, limit.Burst), exactbucket.MaxTokens)
 }
 
-// Overlap is by how much more time than has passed a report may be about, because
-// clocks and networks are not even.
-const Overlap = 50 * time.Millisecond
-
 // Rates are what one host does with a key, in events/s; finite, ≥ 0. For slots in
 // flight, the events are acquisitions.
 type Rates struct{ Allowed, Rejected float64 }

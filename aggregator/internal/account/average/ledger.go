@@ -42,6 +42,7 @@ type row struct {
 	last       time.Duration
 	prev, next int32 // in the stage's queue
 	stage      uint8
+	late       account.Late
 	away       bool
 }
 
@@ -83,10 +84,7 @@ func (l *ledger) record(now time.Duration, i int32, host uint32, r *account.Repo
 		l.link(i, row)
 	} else {
 		row := l.rows.At(i)
-		if since := now - row.last + account.Overlap; since < r.Elapsed {
-			r.Overlaps = true
-			allowed *= float64(since) / float64(r.Elapsed)
-		}
+		allowed *= row.late.NewPart(now-row.last, r)
 		faded := row.demand.Times(s.Stages[row.stage].Factor)
 		row.last = now
 		switch {

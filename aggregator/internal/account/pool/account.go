@@ -291,12 +291,7 @@ func (k *holdings) advance(now time.Duration, limit algorithm.Limit) {
 // returns how much of it the host had left.
 func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r *account.Report) (left float64) {
 	since := seconds(now - row.last)
-	part := 1.0
-	// A report whose answer was lost comes again as a part of the next.
-	if elapsed := seconds(r.Elapsed); elapsed > since+minPeriod && !row.back {
-		part = (since + minPeriod) / elapsed
-		r.Overlaps = true
-	}
+	part := row.late.NewPart(now-row.last, r)
 	passed := k.past.Passed(row.last, now, k.limit)
 	left = float64(row.lent) + row.weight*passed - part*r.Allowed
 	if since > algorithm.Silence*seconds(k.interval) && !k.past.SlowAt(now) { // it was taken for dead

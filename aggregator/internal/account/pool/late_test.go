@@ -3,6 +3,7 @@
 package pool
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -80,6 +81,50 @@ func TestAnIntervalThatBecomesShorterBeforeTheAlgorithmChanges(t *testing.T) {
 		k.Expire(5*s, func(uint32) {})
 		if got := plain(k).rates(1); got < had {
 			t.Errorf("%v: %v of the limit is out, and the host goes on with %v until its next report", names, got, had)
+		}
+	}
+}
+
+// Reports come late now and then, and the answers to some are lost, so that the next ones repeat them. The owner charges all
+// that was used, once.
+func TestWhatIsReportedLateIsChargedOnce(t *testing.T) {
+	const reports, used = 100, 110
+	limit := algorithm.Limit{Rate: 100, Burst: 1e4}
+	for _, tt := range []struct {
+		name      string
+		late      func(i int) time.Duration
+		lost      func(i int) bool // the answer to report i
+		tolerance float64
+	}{
+		{"on time", func(int) time.Duration { return 0 }, func(int) bool { return false }, 20},
+		{"some are late", func(i int) time.Duration { return time.Duration(i%4/3) * 300 * time.Millisecond }, func(int) bool { return false }, 20},
+		{"some are late in a row", func(i int) time.Duration { return time.Duration(i%8/6) * 300 * time.Millisecond }, func(int) bool { return false }, 20 + used*0.15*reports/8},
+		{"the network has become slow", func(i int) time.Duration { return time.Duration(i/(reports/2)) * 300 * time.Millisecond }, func(i int) bool { return i > reports*2/3 && i%3 == 0 }, 20 + used*0.05*reports/9},
+		{"answers are lost", func(int) time.Duration { return 0 }, func(i int) bool { return i%3 == 0 }, 20 + used*0.05*reports/3},
+		{"some are late, and other answers are lost", func(i int) time.Duration { return time.Duration(i%4/3) * 300 * time.Millisecond }, func(i int) bool { return i%4 == 1 }, 20 + used*0.05*reports/4},
+	} {
+		for _, name := range []string{algorithm.NameElastic, algorithm.NameAuto} {
+			k := made(name)
+			k.Report(-time.Minute, limit, 9, &account.Report{Elapsed: s, Cost: 1})
+			said := account.Report{Wants: used, Cost: 1}
+			k.Report(0, limit, 1, &account.Report{Wants: used, Elapsed: s, Cost: 1})
+			left := func() float64 { p := plain(k); return p.pool + float64(p.rows.At(p.rows.Find(1)).lent) }
+			before := left()
+			for i := 1; i <= reports; i++ {
+				said.Allowed, said.Elapsed = said.Allowed+used, said.Elapsed+s
+				again := said
+				if i == reports {
+					k.Report(reports*s, limit, 1, &again)
+				} else {
+					k.Report(time.Duration(i)*s+tt.late(i), limit, 1, &again)
+				}
+				if !tt.lost(i) {
+					said.Allowed, said.Elapsed = 0, 0
+				}
+			}
+			if got, want := before-left(), (used-limit.Rate)*reports; math.Abs(got-want) > tt.tolerance {
+				t.Errorf("%s: %s: the host used %v more than came in, and %v of it were charged", name, tt.name, want, got)
+			}
 		}
 	}
 }

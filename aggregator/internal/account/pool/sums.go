@@ -5,6 +5,7 @@ package pool
 import (
 	"time"
 
+	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/aggregator/internal/account/past"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/internal/sum"
@@ -58,7 +59,7 @@ func (s *sums) drop(row *row) {
 	s.starters -= float64(row.starter())
 	s.parts.Sub(row.weight)
 	s.unwant(row)
-	row.lent, row.unspent, row.weight, row.back = 0, 0, 0, false
+	row.lent, row.unspent, row.weight = 0, 0, 0
 }
 
 // hold notes what row's host was lent, and what it has left of that and of its starter.
@@ -109,8 +110,8 @@ type row struct {
 	unspent float32 // tokens that it has, as far as the owner knows; what exceeds lent is its starter
 	wants   float32
 	alone   uint16 // the part of the limit that it may use while it cannot ask, in 1/wholeLimit: see asked.aside
-	back    bool   // it asked after it was taken for dead, and has not reported since
-	current bool   // it has reported, or asked, under the algorithm that the key has now
+	late    account.Late
+	current bool // it has reported, or asked, under the algorithm that the key has now
 }
 
 // out is how many tokens of what row's host was lent it has left.

@@ -125,7 +125,7 @@ func (k *asked) hear(now time.Duration, host uint32, t *usage.Take) (row *row, r
 	}
 	row = k.rows.At(i)
 	if row.weight == 0 { // it was taken for dead: all that it held is lost
-		row.last, row.back = now, true
+		row.last, row.late = now, account.AnyTime
 		row.weight = slightest
 		k.parts.Add(row.weight)
 	}
