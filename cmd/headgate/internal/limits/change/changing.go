@@ -221,9 +221,11 @@ func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, 
 		if len(changes) == 0 {
 			differs = "the limits mean the same: only comments or layout change\n"
 		}
+		var lines strings.Builder // a first version may have 100,000
 		for _, change := range changes {
-			differs += fmt.Sprintln(change)
+			fmt.Fprintln(&lines, change)
 		}
+		differs += lines.String()
 		if !first {
 			why = append(why, dangers(old, new, changes)...)
 		}

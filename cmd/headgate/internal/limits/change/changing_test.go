@@ -6,6 +6,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
@@ -38,5 +41,37 @@ func TestAChangeThatTheStoreRefusesIsNotSaidToBeMade(t *testing.T) {
 	err := c.store(t.Context(), cmd, readOnly{}, history.Version{Number: 1, Text: old.Text()}, old, s)
 	if err == nil || out.Len() > 0 {
 		t.Errorf("%v, and it says %q", err, out.String())
+	}
+}
+
+// A review of ten times as many changes takes about ten times as much memory, and so about ten times as long.
+func TestAReviewCostsAsMuchAsThereAreChanges(t *testing.T) {
+	none, err := dynamicconfig.Config{}.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocated := func(rules int) uint64 {
+		var text strings.Builder
+		text.WriteString("limits:\n")
+		for i := range rules {
+			fmt.Fprintf(&text, "- {key: k%d, limit: 1/s}\n", i)
+		}
+		s, err := dynamicconfig.Parse("limits", []byte(text.String()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd := &cobra.Command{}
+		c := changing{dryRun: true}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		differs, err := c.review(cmd, none, s, true)
+		runtime.ReadMemStats(&after)
+		if err != nil || strings.Count(differs, "\n") != rules {
+			t.Fatalf("%v: %.200s", err, differs)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	if few, many := allocated(1000), allocated(10_000); many > 20*few {
+		t.Errorf("1,000 changes take %d bytes, and 10,000 take %d", few, many)
 	}
 }
