@@ -172,45 +172,40 @@ func (a *Answers) usedBy(key string) (hosts int) {
 	return hosts
 }
 
-// room is for keys that come to life while others are listed: a slice of 100,000 that grows costs
-// more than what it is for.
-const room = 1000
-
-// byCount are the n keys of the largest amounts. It looks only at those. What programs did that
+// byCount are the n keys of the largest amounts. It keeps and looks at only those. What programs did that
 // report at this daemon's edge is among the counters, and so are keys that they alone use.
 func (a *Answers) byCount(who *callers.Caller, like string, amount func(c *limiter.Count, here bool) float64, n int) listed {
 	type counted struct {
-		*limiter.Count
+		Key    string
 		amount float64
+	}
+	most := largest.New(n, func(a, b counted) int {
+		return cmp.Or(cmp.Compare(b.amount, a.amount), strings.Compare(a.Key, b.Key))
+	})
+	add := func(c *limiter.Count, here bool) {
+		if v := (counted{c.Key, amount(c, here)}); most.Wants(v) && who.MaySee(c.Key) && strings.Contains(c.Rule.Shown(c.Key), like) {
+			most.Add(v)
+		}
 	}
 	programs := make(map[string][2]int64) // what they were allowed, and rejected
 	a.Programs(func(key string, allowed, rejected float64) {
 		programs[key] = [2]int64{int64(allowed), int64(rejected)}
 	})
-	all := make([]limiter.Count, 0, len(a.InUse())+len(programs)+room)
 	only := maps.Clone(programs)
-	a.Counts(func(c limiter.Count) {
+	var c limiter.Count // of one key after the other: each of its own would be on the heap
+	a.Counts(func(counted limiter.Count) {
+		c = counted
 		if len(programs) > 0 {
 			delete(only, c.Key)
 			p := programs[c.Key]
 			c.Allowed, c.Rejected = c.Allowed+p[0], c.Rejected+p[1]
 		}
-		all = append(all, c)
+		add(&c, true)
 	})
-	here := len(all)
 	limits := a.Limits.Current()
 	for key, p := range only {
 		if rule, ok := limits.Match(key); ok {
-			all = append(all, limiter.Count{Key: key, Rule: rule, Allowed: p[0], Rejected: p[1]})
-		}
-	}
-	most := largest.New(n, func(a, b counted) int {
-		return cmp.Or(cmp.Compare(b.amount, a.amount), strings.Compare(a.Key, b.Key))
-	})
-	for i := range all {
-		c := counted{&all[i], amount(&all[i], i < here)}
-		if most.Wants(c) && who.MaySee(c.Key) && strings.Contains(c.Rule.Shown(c.Key), like) {
-			most.Add(c)
+			add(&limiter.Count{Key: key, Rule: rule, Allowed: p[0], Rejected: p[1]}, false)
 		}
 	}
 	found := listed{Keys: []explain.Key{}}
