@@ -50,7 +50,7 @@ func (d *Desk) Cluster() Cluster {
 func StatusOf(limits *dynamicconfig.Live) admin.Config {
 	current := limits.Current()
 	c := admin.Config{
-		Name: current.Name(), Version: current.Version(), Rules: len(current.Rules()), Since: limits.Since(),
+		Name: current.Name(), Version: current.Version(), Rules: current.Len(), Since: limits.Since(),
 		Applied: limits.Applied(), Refused: limits.Rejected(), RefusedAt: limits.RejectedAt(),
 	}
 	if err := limits.LastError(); err != nil {
