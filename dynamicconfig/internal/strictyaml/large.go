@@ -3,6 +3,7 @@
 package strictyaml
 
 import (
+	"iter"
 	"strings"
 	"unicode/utf8"
 
@@ -59,6 +60,23 @@ func (f *File) Items(list string) (begin, end int, ok bool) {
 		}
 	}
 	return begin, end, true
+}
+
+// Ends is where each item of a list ends, from a place on at which one begins. list has the lines that Items found. It
+// stops with -1 at an item that cannot be read by itself.
+func Ends(list string, at int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		x := &items{text: list, at: at, dash: -1}
+		for {
+			n, ok := x.next()
+			if !ok {
+				yield(-1)
+			}
+			if n == nil || !yield(x.at) {
+				return
+			}
+		}
+	}
 }
 
 // plainText reports whether a text has nothing that File.syntax refuses, no tabs, and nothing
@@ -120,32 +138,43 @@ var noComments ast.BaseNode
 
 // each yields all items. It returns the line of one that it does not understand, or 0.
 func (x *items) each(yield func(ast.Node)) int {
-	for x.at < len(x.text) {
-		indent, blank := x.indent(x.at)
-		if blank {
-			x.skip()
-			continue
-		}
-		if x.text[x.at+indent] != '-' || x.dash >= 0 && indent != x.dash {
+	for {
+		n, ok := x.next()
+		if !ok || n == nil && x.dash < 0 { // no list
 			return x.line
 		}
-		x.dash = indent
-		at, line := x.at, x.line
-		if x.simple() {
-			yield(&x.item)
-			continue
-		}
-		x.at, x.line = at, line
-		n := x.other()
 		if n == nil {
-			return line
+			return 0
 		}
 		yield(n)
 	}
-	if x.dash < 0 { // no list
-		return x.line
+}
+
+// next is the next item; nil after the last. ok is false if it does not understand the one that is there.
+func (x *items) next() (n ast.Node, ok bool) {
+	for {
+		if x.at >= len(x.text) {
+			return nil, true
+		}
+		indent, blank := x.indent(x.at)
+		if !blank {
+			if x.text[x.at+indent] != '-' || x.dash >= 0 && indent != x.dash {
+				return nil, false
+			}
+			x.dash = indent
+			break
+		}
+		x.skip()
 	}
-	return 0
+	at, line := x.at, x.line
+	if x.simple() {
+		return &x.item, true
+	}
+	x.at, x.line = at, line
+	if n = x.other(); n == nil {
+		x.line = line
+	}
+	return n, n != nil
 }
 
 // indent is how far in a line is, and whether it has no more than a comment.

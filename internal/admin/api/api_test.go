@@ -262,7 +262,8 @@ func TestWhatCouldBeMeantOtherwiseIsRefused(t *testing.T) {
 	} {
 		s.must(t, 400, tt.want, "PUT", "/v1/limits?"+tt.query, wanted, "If-Match", `"1"`)
 	}
-	s.must(t, 400, "this request has none", "GET", "/v1/limits?version=7", "")
+	s.must(t, 400, "use text", "GET", "/v1/limits?version=7", "")
+	s.must(t, 400, "this request has none", "GET", "/v1/cluster?version=7", "")
 	for _, tag := range []string{`"01"`, `"+1"`, `"1-"`, `"-1"`, `""1""`, `"1`, `*`, `"1",`, `"1" "2"`, `w/"1"`, `W/1"`, `"9223372036854775808"`, `"1 "`} {
 		s.must(t, 400, "is no version", "PUT", "/v1/limits?message=x", wanted, "If-Match", tag)
 	}

@@ -3,6 +3,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -75,4 +76,23 @@ func TestLargeAnswersToSlowReadersAreBounded(t *testing.T) {
 		t.Errorf("%d answers of 8 MiB were held at once", whole)
 	}
 	s.must(t, 200, `"in_force":true`, "GET", "/v1/limits", "")
+}
+
+// Whoever needs no large text gets none, and only as many changes as wanted.
+func TestATextAndChangesThatAreNotWantedAreLeftOut(t *testing.T) {
+	s := start(t, rights)
+	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)
+	s.must(t, 200, `"text":"limits:`, "GET", "/v1/limits?text=100000", "")
+	size := fmt.Sprintf(`"size":%d`, len(firstText))
+	for _, path := range []string{"/v1/limits?text=0", "/v1/limits/history/1?text=100&changes=2"} {
+		if got := s.must(t, 200, size, "GET", path, ""); strings.Contains(got, `"text":"limits`) {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+	got := s.must(t, 200, `"more":1`, "GET", "/v1/limits/history/1?changes=2", "")
+	if !strings.Contains(got, "billing") || strings.Contains(got, `people:*\" added`) {
+		t.Error(got)
+	}
+	s.must(t, 400, "write a whole number", "GET", "/v1/limits?text=some", "")
+	s.must(t, 400, "write a whole number", "GET", "/v1/limits/history/1?changes=-1", "")
 }

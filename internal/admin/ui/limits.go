@@ -19,9 +19,15 @@ import (
 // maxText is the largest text that a page shows without being asked for it, in bytes: some 6,000 rules.
 const maxText = 256 << 10
 
-// tooLarge reports whether the page that r asks for leaves text out.
-func tooLarge(r *http.Request, text string) bool {
-	return len(text) > maxText && !r.URL.Query().Has("text")
+// maxChanges is how many changes a page shows.
+const maxChanges = 500
+
+// wanted is a query for what the page that r asks for has room for.
+func wanted(r *http.Request) string {
+	if r.URL.Query().Has("text") {
+		return ""
+	}
+	return "text=" + strconv.Itoa(maxText)
 }
 
 // ruleList is a list of the rules in force, and how it was asked for.
@@ -68,14 +74,14 @@ func (u *UI) limits(w http.ResponseWriter, r *http.Request) error {
 		History          []versions.Version
 		Holds            overrideList
 	}
-	if err := u.ask(r, http.MethodGet, "/v1/limits", "", &p.Version); err != nil {
+	if err := u.ask(r, http.MethodGet, "/v1/limits?"+wanted(r), "", &p.Version); err != nil {
 		return err
 	}
 	var who api.Me
 	if err := u.ask(r, http.MethodGet, "/v1/me", "", &who); err != nil {
 		return err
 	}
-	if p.Large = tooLarge(r, p.Version.Text); p.Large {
+	if p.Large = p.Version.Size > 0; p.Large {
 		if err := p.Rules.ask(u, r); err != nil {
 			return err
 		}
@@ -97,17 +103,10 @@ func (u *UI) limits(w http.ResponseWriter, r *http.Request) error {
 	return u.show(w, r, "Limits", "limits", "", p)
 }
 
-// whole is a version, and what it changed.
-type whole struct {
-	versions.Version
-
-	Changes []versions.Change `json:"changes"`
-}
-
 // version shows one version.
 func (u *UI) version(w http.ResponseWriter, r *http.Request) error {
 	var p struct {
-		Version  whole
+		Version  versions.Whole
 		Newest   versions.Version
 		Before   int64
 		Editable bool
@@ -117,17 +116,17 @@ func (u *UI) version(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return errNoPage
 	}
-	if err := u.ask(r, http.MethodGet, fmt.Sprintf("/v1/limits/history/%d", number), "", &p.Version); err != nil {
+	if err := u.ask(r, http.MethodGet, fmt.Sprintf("/v1/limits/history/%d?changes=%d&%s", number, maxChanges, wanted(r)), "", &p.Version); err != nil {
 		return err
 	}
-	if err := u.ask(r, http.MethodGet, "/v1/limits", "", &p.Newest); err != nil {
+	if err := u.ask(r, http.MethodGet, "/v1/limits?text=0", "", &p.Newest); err != nil {
 		return err
 	}
 	var who api.Me
 	if err := u.ask(r, http.MethodGet, "/v1/me", "", &who); err != nil {
 		return err
 	}
-	p.Before, p.Editable, p.Large = number-1, who.Changes, tooLarge(r, p.Version.Text)
+	p.Before, p.Editable, p.Large = number-1, who.Changes, p.Version.Size > 0
 	return u.show(w, r, fmt.Sprintf("Version %d", number), "version", "", p)
 }
 

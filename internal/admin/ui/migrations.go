@@ -25,7 +25,7 @@ func (u *UI) migrations(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var newest versions.Version
-	if err := u.ask(r, http.MethodGet, "/v1/limits", "", &newest); err != nil {
+	if err := u.ask(r, http.MethodGet, "/v1/limits?text=0", "", &newest); err != nil {
 		return err
 	}
 	var who api.Me

@@ -82,7 +82,7 @@ func (u *UI) override(w http.ResponseWriter, r *http.Request) error {
 	if !sure {
 		query.Set("dry_run", "")
 		var newest versions.Version
-		if err := u.ask(r, http.MethodGet, "/v1/limits", "", &newest); err != nil {
+		if err := u.ask(r, http.MethodGet, "/v1/limits?text=0", "", &newest); err != nil {
 			return err
 		}
 		form["base"] = newest.Tag()

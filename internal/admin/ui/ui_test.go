@@ -208,7 +208,10 @@ func TestALargeTextIsNotInThePage(t *testing.T) {
 	text := "limits:\n" + strings.Repeat("  - {key: a, limit: 1/s}\n", 100_000)
 	var asked []string
 	u := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := map[string]any{"version": 7, "fingerprint": "f7", "text": text, "versions": []any{}, "changes": make([]versions.Change, 100_000)}
+		v := map[string]any{"version": 7, "fingerprint": "f7", "text": text, "versions": []any{}, "changes": make([]versions.Change, 500), "more": 99_500}
+		if r.URL.Query().Has("text") {
+			v["text"], v["size"] = "", len(text)
+		}
 		if r.URL.Path == "/v1/limits/rules" {
 			asked = append(asked, r.URL.RawQuery)
 			var rules []map[string]any
@@ -232,7 +235,7 @@ func TestALargeTextIsNotInThePage(t *testing.T) {
 	for path, part := range map[string]string{
 		"/limits":                   `<a href="/limits?like=&amp;after=k%2699">More rules</a>`,
 		"/limits?like=k%26&after=k": `<a href="/limits?like=k%26&amp;after=k%2699">More rules</a>`,
-		"/limits/version?version=5": "the first 500 of 100000 changes",
+		"/limits/version?version=5": "There are 99500 more changes.",
 		"/limits/version?version=6": `<a href="/limits/version?version=7&amp;text">show it</a>`,
 	} {
 		if page := get(path, ""); len(page) > 64<<10 || !strings.Contains(page, part) || strings.Contains(page, "<textarea") {

@@ -6,6 +6,7 @@ package reply
 
 import (
 	"encoding/json"
+	"math"
 	"net/http"
 	"strconv"
 	"time"
@@ -54,6 +55,19 @@ func Number(r *http.Request, name string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
 		return 0, Refuse(http.StatusBadRequest, "%s=%.20q: write the number of a version", name, text)
+	}
+	return n, nil
+}
+
+// Most is a bound of a query, at least 0; without it there is none.
+func Most(r *http.Request, name string) (int, error) {
+	query := r.URL.Query()
+	if !query.Has(name) {
+		return math.MaxInt, nil
+	}
+	n, err := strconv.Atoi(query.Get(name))
+	if err != nil || n < 0 {
+		return 0, Refuse(http.StatusBadRequest, "%s=%.20q: write a whole number, as in %s=0", name, query.Get(name), name)
 	}
 	return n, nil
 }

@@ -35,8 +35,10 @@ type Version struct {
 	// Fingerprint is history.Version's.
 	Fingerprint string `json:"fingerprint,omitempty"`
 
-	// Text is the whole config file; lists leave it out.
+	// Text is the whole config file; lists leave it out, and so do answers to who wants no text so
+	// large: then Size is how many bytes it has.
 	Text string `json:"text,omitempty"`
+	Size int    `json:"size,omitempty"`
 
 	// Damaged is history.Version's.
 	Damaged bool `json:"damaged,omitempty"`
@@ -48,6 +50,14 @@ type Change struct {
 	Section string `json:"section"` // limits, defaults, unmatched, overrides or properties
 	Name    string `json:"name,omitempty"`
 	Text    string `json:"text"` // all of it, for people
+}
+
+// Whole is a version, and what it changed.
+type Whole struct {
+	Version
+
+	Changes []Change `json:"changes"`
+	More    int      `json:"more,omitempty"` // changes that were not wanted
 }
 
 // Outcome is what a text changes, or has changed.
@@ -124,6 +134,15 @@ func Tag(number int64, fingerprint string) string {
 	return tag
 }
 
+// within leaves out a text that has more bytes than the query of r wants.
+func (v Version) within(r *http.Request) (Version, error) {
+	most, err := reply.Most(r, "text")
+	if len(v.Text) > most {
+		v.Text, v.Size = "", len(v.Text)
+	}
+	return v, err
+}
+
 // Tag names v in If-Match.
 func (v Version) Tag() string { return Tag(v.Number, v.Fingerprint) }
 
@@ -160,13 +179,20 @@ func (a *Answers) current(r *http.Request) (history.Version, error) {
 func (a *Answers) newest(w http.ResponseWriter, r *http.Request, _ *callers.Caller) error {
 	if a.Store == nil {
 		s := a.Limits.Current()
-		return reply.JSON(w, http.StatusOK, Version{Name: s.Name(), Time: a.Limits.Since(), InForce: true, Text: s.Text()})
+		v, err := Version{Name: s.Name(), Time: a.Limits.Since(), InForce: true, Text: s.Text()}.within(r)
+		if err != nil {
+			return err
+		}
+		return reply.JSON(w, http.StatusOK, v)
 	}
 	found, err := a.current(r)
 	if err != nil {
 		return err
 	}
-	v := a.shown(found)
+	v, err := a.shown(found).within(r)
+	if err != nil {
+		return err
+	}
 	w.Header().Set("ETag", v.etag())
 	for tag := range tags(r.Header.Values("If-None-Match")) {
 		if tag == v.etag() || tag == "*" {
@@ -267,20 +293,24 @@ func (a *Answers) version(w http.ResponseWriter, r *http.Request, _ *callers.Cal
 	if err != nil {
 		return err
 	}
-	whole := struct {
-		Version
-
-		Changes []Change `json:"changes"`
-	}{a.shown(v), []Change{}}
+	shown, err := a.shown(v).within(r)
+	if err != nil {
+		return err
+	}
+	most, err := reply.Most(r, "changes")
+	if err != nil {
+		return err
+	}
+	whole := Whole{Version: shown, Changes: []Change{}}
 	before := history.Version{Text: "limits: []"}
 	if n > 1 {
 		before, err = a.Store.Get(r.Context(), n-1)
 	}
 	if err == nil { // else it was pruned
-		old, errOld := before.Parse()
-		s, errNew := v.Parse()
-		if errOld == nil && errNew == nil {
-			whole.Changes = Changes(dynamicconfig.Diff(old, s))
+		changes, more, err := history.Changes(before, v, most)
+		if err == nil { // else this release cannot read one of the texts
+			first := min(len(changes), most)
+			whole.Changes, whole.More = Changes(changes[:first]), more+len(changes)-first
 		}
 	}
 	return reply.JSON(w, http.StatusOK, whole)
