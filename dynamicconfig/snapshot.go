@@ -100,9 +100,6 @@ func (s *Snapshot) Each() iter.Seq[*Rule] {
 	}
 }
 
-// Len is how many rules Each gives.
-func (s *Snapshot) Len() int { return len(s.content.Rules) }
-
 // Match finds the rule of a key: the one with exactly this key, else the
 // first glob in order that matches, else, when Unmatched is UnmatchedRule,
 // that rule, whose Key is "*". Without a rule it returns nil and false, and

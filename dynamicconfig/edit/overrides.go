@@ -88,7 +88,7 @@ func overrides(text string, change func([]dynamicconfig.Override) ([]dynamicconf
 	if err != nil {
 		return "", err
 	}
-	d, err := read(excerptOf(text, old.Len(), nil))
+	d, err := read(excerptOf(text, len(old.Rules()), nil))
 	if err != nil {
 		return "", err
 	}

@@ -147,7 +147,7 @@ func rulesOf(text string) (r rules, ok bool) {
 		return rules{text[:begin], text[begin:end], text[end:]}, true
 	}
 	s, err := dynamicconfig.Parse("limits", []byte(text))
-	return rules{before: text}, err == nil && s.Len() == 0
+	return rules{before: text}, err == nil && len(s.Rules()) == 0
 }
 
 // read returns the rules from a place of the list on, until more, which is called after each rule with how many bytes

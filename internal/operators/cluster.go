@@ -50,8 +50,11 @@ func (d *Desk) Cluster() Cluster {
 func StatusOf(limits *dynamicconfig.Live) admin.Config {
 	current := limits.Current()
 	c := admin.Config{
-		Name: current.Name(), Version: current.Version(), Rules: current.Len(), Since: limits.Since(),
+		Name: current.Name(), Version: current.Version(), Since: limits.Since(),
 		Applied: limits.Applied(), Refused: limits.Rejected(), RefusedAt: limits.RejectedAt(),
+	}
+	for range current.Each() { // Rules would copy them
+		c.Rules++
 	}
 	if err := limits.LastError(); err != nil {
 		c.Error = err.Error()

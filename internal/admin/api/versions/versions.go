@@ -79,7 +79,7 @@ type Outcome struct {
 
 // outcomeOf tells what s changes in old. A nil old is one that cannot be parsed.
 func outcomeOf(s, old *dynamicconfig.Snapshot, changes []dynamicconfig.Change) Outcome {
-	return Outcome{Rules: s.Len(), Changes: Changes(changes), Warnings: reply.Warnings(dynamicconfig.NewWarnings(old, s))}
+	return Outcome{Rules: len(s.Rules()), Changes: Changes(changes), Warnings: reply.Warnings(dynamicconfig.NewWarnings(old, s))}
 }
 
 // Tag names the version that was made in If-Match.

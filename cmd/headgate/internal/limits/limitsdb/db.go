@@ -149,7 +149,7 @@ func CheckNewest(cmd *cobra.Command, where string, also []string) (s *dynamiccon
 			return fmt.Errorf("%s cannot be used", v.Name())
 		}
 		s = found
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: good, rules: %d, limits: %s\n", v.Name(), s.Len(), s.Version())
+		fmt.Fprintf(cmd.OutOrStdout(), "%s: good, rules: %d, limits: %s\n", v.Name(), len(s.Rules()), s.Version())
 		return nil
 	})
 	return s, err

@@ -106,7 +106,7 @@ func CheckFile(stdin io.Reader, file string, also []string) (*dynamicconfig.Snap
 	if err != nil {
 		return nil, c
 	}
-	c.File, c.Rules, c.Version = s.Name(), s.Len(), s.Version()
+	c.File, c.Rules, c.Version = s.Name(), len(s.Rules()), s.Version()
 	c.Notes = overrideNotes(s, time.Now())
 	return s, c
 }

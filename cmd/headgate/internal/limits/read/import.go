@@ -65,6 +65,6 @@ func importLimits(cmd *cobra.Command, read func(string, []byte) ([]byte, error),
 	if err := limitsfile.WriteNew(to, limits); err != nil {
 		return fmt.Errorf("limits import: %w", err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: written, rules: %d\n", to, s.Len())
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: written, rules: %d\n", to, len(s.Rules()))
 	return nil
 }
