@@ -167,15 +167,20 @@ func (n *inquiries) OwnedKeys() []string { return n.aggregator.Keys() }
 // askFor is how long a host is asked if the context does not say.
 const askFor = 5 * time.Second
 
+// within is ctx, with a deadline if it has none.
+func within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, askFor)
+}
+
 // Ask asks the host at address, which may be this one, a question: see WithAnswers. The
 // answer, which is JSON, goes into v, a pointer. Under a ctx without a deadline, the host
 // has 5 seconds. It works between Start and Stop.
 func (n *inquiries) Ask(ctx context.Context, address, kind string, about []byte, v any) error {
-	if _, ok := ctx.Deadline(); !ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, askFor)
-		defer cancel()
-	}
+	ctx, cancel := within(ctx)
+	defer cancel()
 	if address == n.address {
 		return questions.Ask(ctx, n.fanout.Local, n.address, kind, about, v)
 	}
@@ -190,9 +195,12 @@ func (n *inquiries) Ask(ctx context.Context, address, kind string, about []byte,
 const maxAsked = 64
 
 // AskAll calls f, which may not be nil, for each host of the ring, and for this one, with the host's
-// address and a function that asks that host as Ask does. It calls f from several goroutines, and
-// returns when all calls have returned.
-func (n *inquiries) AskAll(f func(host string, ask func(ctx context.Context, kind string, about []byte, v any) error)) {
+// address and a function that asks that host as Ask does. All hosts together have until the context ends
+// that f gets: when ctx does, or in 5 seconds if ctx has no deadline. AskAll calls f from several goroutines,
+// and returns when all calls have returned.
+func (n *inquiries) AskAll(ctx context.Context, f func(ctx context.Context, host string, ask func(ctx context.Context, kind string, about []byte, v any) error)) {
+	ctx, cancel := within(ctx)
+	defer cancel()
 	hosts := append(n.others(), n.address)
 	slices.Sort(hosts)
 	var calls sync.WaitGroup
@@ -201,7 +209,7 @@ func (n *inquiries) AskAll(f func(host string, ask func(ctx context.Context, kin
 		room <- struct{}{}
 		calls.Go(func() {
 			defer func() { <-room }()
-			f(host, func(ctx context.Context, kind string, about []byte, v any) error {
+			f(ctx, host, func(ctx context.Context, kind string, about []byte, v any) error {
 				return n.Ask(ctx, host, kind, about, v)
 			})
 		})
@@ -218,7 +226,7 @@ func (n *inquiries) Explain(ctx context.Context, key string) explain.Explanation
 	var mu sync.Mutex
 	var hosts []explain.Host
 	owner := n.ring.Owner(n.bucketOf(key)) // before hosts are asked: one that is gone leaves the ring meanwhile
-	n.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
+	n.AskAll(ctx, func(ctx context.Context, host string, ask func(context.Context, string, []byte, any) error) {
 		var h explain.Host
 		if err := ask(ctx, askKey, []byte(key), &h); err != nil {
 			h = explain.Host{Error: err.Error()}
@@ -267,7 +275,7 @@ func (n *inquiries) tellAll(ctx context.Context, kind, key string) map[string]er
 		failed[n.address] = errors.New("this host has not joined its cluster yet, and knows no other host: try again")
 		return failed
 	}
-	n.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
+	n.AskAll(ctx, func(ctx context.Context, host string, ask func(context.Context, string, []byte, any) error) {
 		var done bool
 		if err := ask(ctx, kind, []byte(key), &done); err != nil {
 			mu.Lock()

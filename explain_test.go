@@ -403,3 +403,26 @@ func TestHostsAnswerUnderAContextWithoutAnEnd(t *testing.T) {
 		t.Errorf("%s resets: %v", host, err)
 	}
 }
+
+// However many hosts hang, who asks all hosts waits for one deadline, also with more questions than one for each.
+func TestAllHostsTogetherAreAskedUntilOneDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, _ := bubble.Start(t, 150, "limits: []", headgate.WithAnswers(questions.Answers{
+			"hangs": func(ctx context.Context, _ []byte) (any, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			},
+		}))
+		began, failed := time.Now(), make(chan string, 2*len(nodes))
+		nodes[0].AskAll(t.Context(), func(ctx context.Context, host string, ask func(context.Context, string, []byte, any) error) {
+			for range 2 {
+				if err := ask(ctx, "hangs", nil, new(any)); err != nil {
+					failed <- host
+				}
+			}
+		})
+		if took := time.Since(began); took > 6*time.Second || len(failed) != 2*len(nodes) {
+			t.Errorf("%v, and %d asks failed", took, len(failed))
+		}
+	})
+}

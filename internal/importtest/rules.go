@@ -58,7 +58,7 @@ var rooms = []layer{
 	{"internal/sim/timeline", []string{"internal/sim/traffic"}, "events come in order, whatever happens in them"},
 	{"internal/sim/wire", []string{"internal/sim/scenario", "internal/sim/traffic"}, "a network does not read messages"},
 	{"internal/sim/scenario/nodes", []string{"dynamicconfig", "internal/sim/traffic"}, "fields are read alike, whatever they mean"},
-	{"internal/admin/api/reply", []string{"dynamicconfig", "dynamicconfig/history", "internal/daemon/callers"}, "the forms of answers know no questions"},
+	{"internal/admin/api/reply", []string{"dynamicconfig", "dynamicconfig/history", "internal/daemon/callers", "internal/printable"}, "the forms of answers know no questions"},
 	{"internal/admin/api/events", []string{"internal/admin/api/reply"}, "events are for people, and about anything"},
 	{"rpc/usage/batches", []string{"rpc", "rpc/usage"}, "batches know no keys and no rules"},
 	{"aggregator/internal/rules", []string{"aggregator/internal/account", "aggregator/internal/guard", "algorithm", "dynamicconfig"}, "what rules mean for keys needs no keys and no messages"},

@@ -164,7 +164,7 @@ func (p past) Busy(ctx context.Context, w busiest.Wanted) (keys []busiest.Counts
 	var mu sync.Mutex
 	var programs atEdge
 	places := make(map[string]int) // of keys
-	p.node.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
+	p.node.AskAll(ctx, func(ctx context.Context, host string, ask func(context.Context, string, []byte, any) error) {
 		var b busy
 		if err := ask(ctx, askBusy, about, &b); err != nil {
 			b = busy{Host: busiest.Member{Error: err.Error()}}

@@ -60,15 +60,15 @@ func (d *Desk) compared() []migrate.Compared {
 }
 
 // compare asks all members.
-func (d *Desk) compare(ctx context.Context) (all []migrate.Compared, silent int) {
+func (d *Desk) compare(ctx context.Context) (all []migrate.Compared, silent []string) {
 	var mu sync.Mutex
-	d.node.AskAll(func(_ string, ask func(context.Context, string, []byte, any) error) {
+	d.node.AskAll(ctx, func(ctx context.Context, host string, ask func(context.Context, string, []byte, any) error) {
 		var rows []migrate.Compared
 		err := ask(ctx, askCompared, nil, &rows)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
-			silent++
+			silent = append(silent, host)
 		}
 		all = append(all, rows...)
 	})

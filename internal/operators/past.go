@@ -5,6 +5,7 @@ package operators
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,15 +83,18 @@ type past struct{ *Desk }
 var _ lasthour.History = past{}
 
 // Series implements lasthour.History.
-func (p past) Series(ctx context.Context, w lasthour.Wanted) (hosts map[string][]recent.Point, silent int) {
+func (p past) Series(ctx context.Context, w lasthour.Wanted) (hosts map[string][]recent.Point, silent []string) {
 	about, err := json.Marshal(w)
 	if err != nil {
-		return nil, 0
+		return nil, nil
 	}
 	var mu sync.Mutex
 	hosts = make(map[string][]recent.Point)
 	var programs [][]recent.Point // by edge
-	p.node.AskAll(func(host string, ask func(context.Context, string, []byte, any) error) {
+	p.node.AskAll(ctx, func(ctx context.Context, host string, ask func(context.Context, string, []byte, any) error) {
+		if slices.Contains(w.Without, host) {
+			return
+		}
 		var points, atEdge []recent.Point
 		err := ask(ctx, askSeries, about, &points)
 		if err == nil && ask(ctx, askPrograms, about, &atEdge) != nil {
@@ -99,7 +103,7 @@ func (p past) Series(ctx context.Context, w lasthour.Wanted) (hosts map[string][
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
-			silent++
+			silent = append(silent, host)
 			return
 		}
 		hosts[host] = points
@@ -112,16 +116,16 @@ func (p past) Series(ctx context.Context, w lasthour.Wanted) (hosts map[string][
 }
 
 // Totals implements lasthour.History.
-func (p past) Totals(ctx context.Context) (keys []recent.Total, since time.Time, silent int) {
+func (p past) Totals(ctx context.Context) (keys []recent.Total, since time.Time, silent []string) {
 	var mu sync.Mutex
 	sums := make(map[string]recent.Total)
-	p.node.AskAll(func(_ string, ask func(context.Context, string, []byte, any) error) {
+	p.node.AskAll(ctx, func(ctx context.Context, host string, ask func(context.Context, string, []byte, any) error) {
 		var m most
 		err := ask(ctx, askTotals, nil, &m)
 		mu.Lock()
 		defer mu.Unlock()
 		if err != nil {
-			silent++
+			silent = append(silent, host)
 			return
 		}
 		if since.IsZero() || m.Since.After(since) {

@@ -35,8 +35,8 @@ func TestWhatTheLimitsBeforeRejectedIsNotAmongWhatThoseAfterRejected(t *testing.
 		}
 		under := func(limits string) (offered, rejected float64) {
 			hosts, silent := past{d}.Series(t.Context(), lasthour.Wanted{Key: "k", Since: began, Limits: limits})
-			if silent != 0 {
-				t.Errorf("%d members are silent", silent)
+			if len(silent) > 0 {
+				t.Errorf("%v are silent", silent)
 			}
 			for _, points := range hosts {
 				for _, p := range points {

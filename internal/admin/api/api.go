@@ -43,8 +43,8 @@ type Options struct {
 	Keys keys.Source
 
 	// Compare returns how old and new limiters of keys under migration answered, by key and
-	// member, and how many members do not answer.
-	Compare func(ctx context.Context) (rows []migrate.Compared, silent int)
+	// member, and which members do not answer.
+	Compare func(ctx context.Context) (rows []migrate.Compared, silent []string)
 
 	// History is what the members remember of the last hour.
 	History lasthour.History

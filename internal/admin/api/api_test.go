@@ -398,28 +398,28 @@ func TestAMigrationIsJudged(t *testing.T) {
 		{980, 0, 20, `"verdict":"advance","because":"2.00% of 1000 tokens`},
 		{900, 50, 50, `"verdict":"back"`}, // another key is allowed more
 	} {
-		s.Compare = func(context.Context) ([]migrate.Compared, int) {
+		s.Compare = func(context.Context) ([]migrate.Compared, []string) {
 			return []migrate.Compared{
 				{Divergence: stage.Divergence{Both: tt.both, OnlyOld: tt.old}, Key: "orders:a", Rule: "orders:*", Host: "here"},
 				{Divergence: stage.Divergence{OnlyNew: tt.new}, Key: "orders:b", Rule: "orders:*", Host: "there"},
 				{Divergence: stage.Divergence{OnlyNew: 1e6}, Key: "other", Rule: "other", Host: "there"},
-			}, 0
+			}, nil
 		}
 		s.renew()
 		s.must(t, 200, tt.want, "GET", "/v1/migrations", "")
 	}
 	// A key over its limit, of which hosts are allowed other events, and as many in all.
-	s.Compare = func(context.Context) ([]migrate.Compared, int) {
+	s.Compare = func(context.Context) ([]migrate.Compared, []string) {
 		return []migrate.Compared{
 			{Divergence: stage.Divergence{Both: 400, OnlyOld: 205, Neither: 195}, Key: "orders:a", Rule: "orders:*", Host: "here"},
 			{Divergence: stage.Divergence{Both: 400, OnlyNew: 200}, Key: "orders:a", Rule: "orders:*", Host: "there"},
-		}, 0
+		}, nil
 	}
 	s.renew()
 	s.must(t, 200, `"verdict":"wait","because":"28.93% of 1400 tokens were answered differently: elastic would reject 205 that even allows, and allow 200 that even rejects: but both admit about as much of each key`, "GET", "/v1/migrations", "")
 	// Keys that are not in use any more count, and are not listed.
-	s.Compare = func(context.Context) ([]migrate.Compared, int) {
-		return []migrate.Compared{{Divergence: stage.Divergence{Both: 1990, OnlyOld: 10}, Key: "", Rule: "orders:*", Host: "here"}}, 0
+	s.Compare = func(context.Context) ([]migrate.Compared, []string) {
+		return []migrate.Compared{{Divergence: stage.Divergence{Both: 1990, OnlyOld: 10}, Key: "", Rule: "orders:*", Host: "here"}}, nil
 	}
 	s.renew()
 	s.must(t, 200, `"verdict":"advance","because":"0.50% of 2000 tokens were answered differently: elastic would reject 10 that even allows, and allow 0 that even rejects","keys":[]`, "GET", "/v1/migrations", "")

@@ -18,7 +18,7 @@ import (
 // remembered is the past of two members, of which one more is silent.
 type remembered map[string][2][]recent.Point
 
-func (m remembered) Series(_ context.Context, w lasthour.Wanted) (map[string][]recent.Point, int) {
+func (m remembered) Series(_ context.Context, w lasthour.Wanted) (map[string][]recent.Point, []string) {
 	hosts := make(map[string][]recent.Point)
 	for i, name := range []string{"a", "b"} {
 		hosts[name] = nil
@@ -28,10 +28,10 @@ func (m remembered) Series(_ context.Context, w lasthour.Wanted) (map[string][]r
 			}
 		}
 	}
-	return hosts, 1
+	return hosts, []string{"c"}
 }
 
-func (m remembered) Totals(context.Context) ([]recent.Total, time.Time, int) {
+func (m remembered) Totals(context.Context) ([]recent.Total, time.Time, []string) {
 	sums := make(map[string]recent.Total)
 	for key, hosts := range m {
 		t := recent.Total{Key: key}
@@ -41,7 +41,7 @@ func (m remembered) Totals(context.Context) ([]recent.Total, time.Time, int) {
 		}
 		sums[key] = t
 	}
-	return recent.Largest(sums, 100), time.Now().Add(-recent.Hour).Truncate(time.Second), 1
+	return recent.Largest(sums, 100), time.Now().Add(-recent.Hour).Truncate(time.Second), []string{"c"}
 }
 
 func TestADryRunSaysWhatWouldHaveBeenRejected(t *testing.T) {

@@ -15,8 +15,7 @@ import (
 // migrations shows the rules that change their algorithm.
 func (u *UI) migrations(w http.ResponseWriter, r *http.Request) error {
 	var p struct {
-		Migrations []migrate.Migration `json:"migrations"`
-		Silent     int                 `json:"silent"`
+		migrate.Report
 
 		Base     string `json:"-"` // the tag of the newest version
 		Editable bool   `json:"-"`

@@ -72,13 +72,10 @@ and all hosts together keep to the limit under it; back above 5%; and else wait.
 
 // migrations asks for all migrations, and says on warn whose decisions they lack.
 func migrations(ctx context.Context, c *adminclient.Client, warn io.Writer) ([]migrate.Migration, error) {
-	var found struct {
-		Migrations []migrate.Migration `json:"migrations"`
-		Silent     int                 `json:"silent"`
-	}
+	var found migrate.Report
 	err := c.Ask(ctx, http.MethodGet, "/v1/migrations", "", &found)
 	if found.Silent > 0 {
-		fmt.Fprintf(warn, "%s, so what was decided there is not counted\n", printable.Count(found.Silent, "member does not answer", "members do not answer"))
+		fmt.Fprintf(warn, "%s, so what was decided there is not counted\n", found.Silence)
 	}
 	return found.Migrations, err
 }

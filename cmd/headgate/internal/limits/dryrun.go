@@ -87,7 +87,7 @@ func printDryRun(out io.Writer, d *lasthour.DryRun, now time.Time) error {
 		return err
 	}
 	if d.Silent > 0 {
-		fmt.Fprintf(out, "%s, so what happened there is not counted\n", printable.Count(d.Silent, "member does not answer", "members do not answer"))
+		fmt.Fprintf(out, "%s, so what happened there is not counted\n", d.Silence)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ is said of them is how many tokens they would have cost.`,
 					return err
 				}
 				if found.Silent > 0 {
-					fmt.Fprintf(cmd.ErrOrStderr(), "%s, so what happened there is in no peak, and a limit may have to be higher\n", printable.Count(found.Silent, "member does not answer", "members do not answer"))
+					fmt.Fprintf(cmd.ErrOrStderr(), "%s, so what happened there is in no peak, and a limit may have to be higher\n", found.Silence)
 				}
 				switch {
 				case found.More > 0 && most < mostSuggestions:

@@ -37,7 +37,7 @@ type DryRun struct {
 	Keys []DryKey `json:"keys"`
 	More int      `json:"more"`
 
-	Silent int `json:"silent"` // members that do not answer
+	reply.Silence
 }
 
 // DryKey is one key of a DryRun.
@@ -66,14 +66,14 @@ func (a *Answers) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), 6*reply.MaxWait)
+	past, cancel := a.begin(r.Context())
 	defer cancel()
 	old := a.Limits.Current()
-	totals, since, silent := a.totals(ctx)
+	totals, since := past.totals()
 	if from := time.Now().Add(-back); since.Before(from) {
 		since = from
 	}
-	d := DryRun{Outcome: versions.Outcome{Rules: len(s.Rules()), Changes: versions.Changes(dynamicconfig.Diff(old, s))}, Since: since, Keys: []DryKey{}, Silent: silent}
+	d := DryRun{Outcome: versions.Outcome{Rules: len(s.Rules()), Changes: versions.Changes(dynamicconfig.Diff(old, s))}, Since: since, Keys: []DryKey{}}
 	s = s.At(time.Now()) // as it would be in force, with its overrides
 	for _, t := range totals {
 		was, _ := old.Match(t.Key)
@@ -81,11 +81,11 @@ func (a *Answers) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Ca
 		if !who.MaySee(t.Key) || same(was, rule) && (ok || old.Unmatched() == s.Unmatched()) {
 			continue
 		}
-		if len(d.Keys) == maxDry {
+		hosts, looked := past.series(len(d.Keys) < maxDry, Wanted{Key: t.Key, Since: since, Limits: r.URL.Query().Get("under")})
+		if !looked {
 			d.More++
 			continue
 		}
-		hosts, _ := a.History.Series(ctx, Wanted{t.Key, since, r.URL.Query().Get("under")})
 		var all [][]recent.Point
 		for _, points := range hosts {
 			if len(points) > 0 {
@@ -110,14 +110,48 @@ func (a *Answers) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	slices.SortFunc(d.Keys, func(a, b DryKey) int {
 		return cmp.Or(cmp.Compare(b.Would-b.Rejected, a.Would-a.Rejected), strings.Compare(a.Key, b.Key))
 	})
+	d.Silence = reply.SilenceOf(past.silent)
 	return reply.JSON(w, http.StatusOK, d)
 }
 
-// totals are those of all members that answer in time: one that hangs must not use up what callers wait.
-func (a *Answers) totals(ctx context.Context) (keys []recent.Total, since time.Time, silent int) {
-	ctx, cancel := context.WithTimeout(ctx, reply.MaxWait)
+// How long members are waited for, so that callers, who wait 10 s by default, learn which did not answer.
+const (
+	maxAsking = 9 * time.Second // for all that one request asks
+	maxSeries = time.Second     // for the past of one key, once the totals are there
+)
+
+// asking is what one request asks the members. It waits for a member that hangs only once.
+type asking struct {
+	of     History
+	ctx    context.Context //nolint:containedctx // asking is one call
+	silent []string
+}
+
+// begin returns an asking for as long as a request may take.
+func (a *Answers) begin(ctx context.Context) (*asking, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, maxAsking)
+	return &asking{of: a.History, ctx: ctx}, cancel
+}
+
+// totals are those of all members that answer in time.
+func (a *asking) totals() (keys []recent.Total, since time.Time) {
+	ctx, cancel := context.WithTimeout(a.ctx, reply.MaxWait)
 	defer cancel()
-	return a.History.Totals(ctx)
+	keys, since, a.silent = a.of.Totals(ctx)
+	return keys, since
+}
+
+// series is the past of one key, if there is room for it, and time.
+func (a *asking) series(room bool, w Wanted) (hosts map[string][]recent.Point, ok bool) {
+	if !room || a.ctx.Err() != nil {
+		return nil, false
+	}
+	ctx, cancel := context.WithTimeout(a.ctx, maxSeries)
+	defer cancel()
+	w.Without = a.silent
+	hosts, silent := a.of.Series(ctx, w)
+	a.silent = append(a.silent, silent...)
+	return hosts, true
 }
 
 // same reports whether two rules, which may be nil, limit a key alike.
@@ -146,8 +180,9 @@ type Suggestion struct {
 type Suggestions struct {
 	Since       time.Time    `json:"since"` // when the members began to remember, at most an hour ago
 	Suggestions []Suggestion `json:"suggestions"`
-	More        int          `json:"more"`   // keys that are not among them
-	Silent      int          `json:"silent"` // members that do not answer
+	More        int          `json:"more"` // keys that are not among them
+
+	reply.Silence
 }
 
 // suggest answers limits with room above what was offered at the peak.
@@ -163,20 +198,20 @@ func (a *Answers) suggest(w http.ResponseWriter, r *http.Request, who *callers.C
 		}
 	}
 	like := r.URL.Query().Get("like")
-	ctx, cancel := context.WithTimeout(r.Context(), 6*reply.MaxWait)
+	past, cancel := a.begin(r.Context())
 	defer cancel()
-	totals, since, silent := a.totals(ctx)
+	totals, since := past.totals()
 	limits := a.Limits.Current()
-	all := Suggestions{Since: since, Suggestions: []Suggestion{}, Silent: silent}
+	all := Suggestions{Since: since, Suggestions: []Suggestion{}}
 	for _, t := range totals {
 		if !who.MaySee(t.Key) || !strings.Contains(limits.Shown(t.Key), like) {
 			continue
 		}
-		if len(all.Suggestions) == n {
+		hosts, ok := past.series(len(all.Suggestions) < n, Wanted{Key: t.Key, Since: since})
+		if !ok {
 			all.More++
 			continue
 		}
-		hosts, _ := a.History.Series(ctx, Wanted{Key: t.Key, Since: since})
 		var points [][]recent.Point
 		for _, p := range hosts {
 			points = append(points, p)
@@ -191,6 +226,7 @@ func (a *Answers) suggest(w http.ResponseWriter, r *http.Request, who *callers.C
 		}
 		all.Suggestions = append(all.Suggestions, s)
 	}
+	all.Silence = reply.SilenceOf(past.silent)
 	return reply.JSON(w, http.StatusOK, all)
 }
 

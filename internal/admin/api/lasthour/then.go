@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate/dynamicconfig"
@@ -50,7 +51,7 @@ type Then struct {
 	// Events are what happened at this daemon from a minute before until then.
 	Events []events.Event `json:"events"`
 
-	Silent int `json:"silent"` // members that do not answer
+	reply.Silence
 }
 
 // HostThen is what one member did with a key.
@@ -142,10 +143,14 @@ func (a *Answers) limitsAt(ctx context.Context, t *Then, at time.Time) (*dynamic
 
 // hostsThen asks all members what they did.
 func (a *Answers) hostsThen(ctx context.Context, t *Then, key string) {
+	var now explain.Explanation
+	var asked sync.WaitGroup // at the same time: a member that hangs uses up all of ctx
+	asked.Go(func() { now = a.Explain(ctx, key) })
 	series, silent := a.History.Series(ctx, Wanted{Key: key, Since: t.From})
-	t.Silent = silent
+	asked.Wait()
+	t.Silence = reply.SilenceOf(silent)
 	decisions := make(map[string][]explain.Decision)
-	for _, h := range a.Explain(ctx, key).Hosts {
+	for _, h := range now.Hosts {
 		decisions[h.Host] = slices.DeleteFunc(h.Decisions, func(d explain.Decision) bool { return d.Time.Before(t.From) || !d.Time.Before(t.Until) })
 	}
 	for host, points := range series {
@@ -202,7 +207,7 @@ func (t *Then) because(limits *dynamicconfig.Snapshot, rule *dynamicconfig.Rule,
 		add("%s before and meanwhile", printable.Count(n, "event", "events"))
 	}
 	if t.Silent > 0 {
-		add("%s", printable.Count(t.Silent, "member does not answer", "members do not answer"))
+		add("%s", t.Silence)
 	}
 	t.Because = strings.Join(say, "; ")
 }

@@ -24,13 +24,13 @@ import (
 
 // History is what the members remember of the last hour. It is asked by many goroutines.
 type History interface {
-	// Series returns what happened, by the names of the members that answer, and how many do
+	// Series returns what happened, by the names of the members that answer, and which do
 	// not.
-	Series(ctx context.Context, w Wanted) (hosts map[string][]recent.Point, silent int)
+	Series(ctx context.Context, w Wanted) (hosts map[string][]recent.Point, silent []string)
 
 	// Totals returns the keys that were used most, over all members that answer, and since
 	// when all of these remember.
-	Totals(ctx context.Context) (keys []recent.Total, since time.Time, silent int)
+	Totals(ctx context.Context) (keys []recent.Total, since time.Time, silent []string)
 }
 
 // Wanted is which part of a key's past is asked for.
@@ -41,6 +41,9 @@ type Wanted struct {
 	// Limits, if not empty, is the name of limits, such as "version 12". Of each member, only
 	// what happened under them is wanted.
 	Limits string `json:"limits,omitempty"`
+
+	// Without are members that are not asked, because they have not answered a moment ago.
+	Without []string `json:"-"`
 }
 
 // Answers are those about the last hour. It is safe for concurrent use.
@@ -79,7 +82,7 @@ type Usage struct {
 	// Hosts is how much each member allowed and rejected, in tokens.
 	Hosts []HostUsage `json:"hosts"`
 
-	Silent int `json:"silent"` // members that do not answer
+	reply.Silence
 }
 
 // HostUsage is what one member did with a key.
@@ -103,7 +106,7 @@ func (a *Answers) usage(w http.ResponseWriter, r *http.Request, who *callers.Cal
 	defer cancel()
 	since := time.Now().Add(-back)
 	hosts, silent := a.History.Series(ctx, Wanted{Key: key, Since: since})
-	u := Usage{Times: []int64{}, Allowed: []float64{}, Rejected: []float64{}, Hosts: []HostUsage{}, Silent: silent}
+	u := Usage{Times: []int64{}, Allowed: []float64{}, Rejected: []float64{}, Hosts: []HostUsage{}, Silence: reply.SilenceOf(silent)}
 	var all [][]recent.Point
 	for host, points := range hosts {
 		h := HostUsage{Host: host}

@@ -85,7 +85,7 @@ type Answers struct {
 
 	// Compare returns how old and new limiters of keys under migration answered, by key and
 	// member, and how many members do not answer.
-	Compare func(ctx context.Context) (rows []Compared, silent int)
+	Compare func(ctx context.Context) (rows []Compared, silent []string)
 
 	// Versions makes new versions of the limits.
 	Versions *versions.Answers
@@ -99,6 +99,13 @@ func (a *Answers) Routes() map[string]reply.Handler {
 	}
 }
 
+// Report is about all rules that change their algorithm.
+type Report struct {
+	Migrations []Migration `json:"migrations"`
+
+	reply.Silence
+}
+
 // migrations answers the rules that change their algorithm.
 func (a *Answers) migrations(w http.ResponseWriter, r *http.Request, who *callers.Caller) error {
 	ctx, cancel := context.WithTimeout(r.Context(), reply.MaxWait)
@@ -110,7 +117,7 @@ func (a *Answers) migrations(w http.ResponseWriter, r *http.Request, who *caller
 			all = append(all, migration(rule, compared, who.MaySee))
 		}
 	}
-	return reply.JSON(w, http.StatusOK, map[string]any{"migrations": all, "silent": silent})
+	return reply.JSON(w, http.StatusOK, Report{all, reply.SilenceOf(silent)})
 }
 
 // migration is what compared says of rule, with the keys that may be seen.
