@@ -49,7 +49,7 @@ func TestWhyAKeyWasLimitedThen(t *testing.T) {
 
 	// Before the first version, daemons may have had other limits, as of a file.
 	then := ask("orders:a", at)
-	expect("no version", &then, "the database had no limits yet", "is not known", "2 of 2 members allowed 100/s and rejected 5/s together", "1 member does not answer")
+	expect("no version", &then, "the database had no limits yet", "is not known", "2 of 2 members allowed 100/s and rejected 5/s together", "c does not answer")
 	if len(then.Hosts) != 2 || then.Hosts[0].Allowed != 600 || then.Hosts[0].Rejected != 50 || then.Version != 0 {
 		t.Errorf("%+v", then)
 	}
