@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"syscall"
 
 	"github.com/headgate/headgate/internal/textfile"
 )
@@ -65,6 +67,23 @@ func Remedied(err error) error {
 		return fmt.Errorf("%w: create it, or correct the path", err)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("%w: let the user that runs this (uid %d) read the file and enter its folders", err, os.Geteuid())
+	}
+	return err
+}
+
+// RemediedWrite is err, of a file at path that was to be written, with what to do about it.
+func RemediedWrite(err error, path string) error {
+	dir := filepath.Dir(path)
+	if abs, failed := filepath.Abs(dir); failed == nil {
+		dir = abs
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: let the user that runs this (uid %d) write in the folder %s, or run it as a user who may", err, os.Geteuid(), dir)
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: the folder %s is on a file system that is not to be written", err, dir)
+	case errors.Is(err, syscall.ENOSPC):
+		return fmt.Errorf("%w: make room on the disk of the folder %s", err, dir)
 	}
 	return err
 }

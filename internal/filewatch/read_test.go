@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/headgate/headgate/internal/filewatch"
@@ -49,5 +50,18 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	err = filewatch.Remedied(&fs.PathError{Op: "open", Path: "limits.yaml", Err: fs.ErrPermission})
 	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), fmt.Sprintf("limits.yaml: permission denied: let the user that runs this (uid %d) read", os.Geteuid())) {
 		t.Error(err)
+	}
+}
+
+func TestErrorsOfWritesSayWhatToDo(t *testing.T) {
+	for cause, want := range map[error]string{
+		fs.ErrPermission: fmt.Sprintf("permission denied: let the user that runs this (uid %d) write in the folder /etc/headgate, or run it as a user who may", os.Geteuid()),
+		syscall.EROFS:    "read-only file system: the folder /etc/headgate is on a file system that is not to be written",
+		syscall.ENOSPC:   "no space left on device: make room on the disk of the folder /etc/headgate",
+	} {
+		err := filewatch.RemediedWrite(&fs.PathError{Op: "open", Path: "/etc/headgate/.new", Err: cause}, "/etc/headgate/limits.yaml")
+		if !errors.Is(err, cause) || err.Error() != "open /etc/headgate/.new: "+want {
+			t.Error(err)
+		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/dynamicconfig/sql"
+	"github.com/headgate/headgate/internal/filewatch"
 )
 
 // FileName is the name of the file in a store's directory.
@@ -103,11 +104,11 @@ func (f *file) create() error {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
-		return fmt.Errorf("the directory of the limits: %w", err)
+		return fmt.Errorf("the directory of the limits: %w", filewatch.RemediedWrite(err, filepath.Dir(f.path)))
 	}
 	empty, err := os.OpenFile(f.path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return fmt.Errorf("the file of the limits: %w", err)
+		return fmt.Errorf("the file of the limits: %w", filewatch.RemediedWrite(err, f.path))
 	}
 	err = errors.Join(giveTo(empty, filepath.Dir(f.path)), empty.Close())
 	if dir, failed := os.Open(filepath.Dir(f.path)); failed == nil {

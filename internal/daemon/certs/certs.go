@@ -31,7 +31,7 @@ const maxPEM = 1 << 20
 
 // Files names files of certificates, in PEM. They may change at any time. What is broken
 // or gone then changes nothing. A certificate that is not good yet, or no longer, waits while the one before it
-// is good.
+// is good, and so do authorities of which none is.
 type Files struct {
 	// Cert is the certificate, with the intermediate ones that lead to its authority,
 	// and Key its key. Both, or neither: no TLS.
@@ -62,7 +62,8 @@ type Certificates struct{ *follow.Files[material] }
 // material is what Files say.
 type material struct {
 	own         tls.Certificate
-	authorities *x509.CertPool // nil without any
+	trusted     []*x509.Certificate // the authorities
+	authorities *x509.CertPool      // the same; nil without any
 }
 
 // Open reads files, which have a certificate.
@@ -87,7 +88,7 @@ func Open(files Files, log *slog.Logger) (*Certificates, error) {
 		return nil, err
 	}
 	if err := c.Current().good(time.Now()); err != nil {
-		log.Warn("tls: whoever connects will refuse this daemon", "error", err)
+		log.Warn("tls: who connects refuses this daemon, or is refused by it", "error", err)
 	}
 	return c, nil
 }
@@ -102,7 +103,8 @@ func parse(texts []string) (m material, err error) {
 		}
 	}
 	if len(texts) > 2 {
-		m.authorities, err = Authorities(texts[2])
+		m.trusted, err = authorities(texts[2])
+		m.authorities = poolOf(m.trusted)
 	}
 	return m, err
 }
@@ -110,7 +112,20 @@ func parse(texts []string) (m material, err error) {
 // Authorities are those in a file of certificates, in PEM. It refuses a file with a broken one: of
 // the authority that it lacks, everybody would be refused.
 func Authorities(text string) (*x509.CertPool, error) {
-	pool, n := x509.NewCertPool(), 0
+	all, err := authorities(text)
+	return poolOf(all), err
+}
+
+func poolOf(all []*x509.Certificate) *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, c := range all {
+		pool.AddCert(c)
+	}
+	return pool
+}
+
+// authorities are those of Authorities.
+func authorities(text string) (all []*x509.Certificate, err error) {
 	for rest := []byte(text); ; {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
@@ -119,20 +134,19 @@ func Authorities(text string) (*x509.CertPool, error) {
 		if block.Type != "CERTIFICATE" {
 			continue
 		}
-		n++
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, fmt.Errorf("certificate %d of a file of authorities is broken: write it anew, or remove it: %w", n, err)
+			return nil, fmt.Errorf("certificate %d of a file of authorities is broken: write it anew, or remove it: %w", len(all)+1, err)
 		}
-		pool.AddCert(c)
+		all = append(all, c)
 	}
-	switch begun := strings.Count(text, "-----BEGIN CERTIFICATE-----"); {
+	switch n, begun := len(all), strings.Count(text, "-----BEGIN CERTIFICATE-----"); {
 	case n == 0:
 		return nil, errors.New("a file of authorities has no certificate")
 	case n < begun:
 		return nil, fmt.Errorf("%d of the %d certificates of a file of authorities cannot be read: is it complete?", begun-n, begun)
 	}
-	return pool, nil
+	return all, nil
 }
 
 // Server is the config of a server that speaks protocols, the best first.
@@ -180,13 +194,31 @@ func (c *Certificates) Err(now time.Time) error {
 	return err
 }
 
-// good says why the certificate is not good at now; nil: it is.
+// good says why the certificate, or every authority, is not good at now; nil: all is.
 func (m material) good(now time.Time) error {
-	switch own := m.own.Leaf; {
-	case now.After(own.NotAfter):
-		return fmt.Errorf("the certificate was good until %s: put a new one into its file", own.NotAfter.Format(time.RFC3339))
-	case now.Before(own.NotBefore):
-		return fmt.Errorf("the certificate is good from %s on: set the clock, or put another one into its file", own.NotBefore.Format(time.RFC3339))
+	if err := goodAt(now, m.own.Leaf); err != nil {
+		return fmt.Errorf("the certificate %w, or put another one into its file", err)
+	}
+	var err error
+	for _, c := range m.trusted {
+		if err = goodAt(now, c); err == nil {
+			return nil
+		}
+	}
+	if err != nil {
+		last := m.trusted[len(m.trusted)-1]
+		return fmt.Errorf("no authority in the file of authorities is good now, and so is nobody's certificate: %q %w, or put another one into the file", last.Subject, err)
+	}
+	return nil
+}
+
+// goodAt says why c is not good at now; nil: it is.
+func goodAt(now time.Time, c *x509.Certificate) error {
+	switch {
+	case now.After(c.NotAfter):
+		return fmt.Errorf("was good until %s: set the clock", c.NotAfter.Format(time.RFC3339))
+	case now.Before(c.NotBefore):
+		return fmt.Errorf("is good from %s on: set the clock", c.NotBefore.Format(time.RFC3339))
 	}
 	return nil
 }

@@ -144,3 +144,43 @@ func TestTheLogNamesACertificateThatHasEnded(t *testing.T) {
 		t.Errorf("%v: %s", err, &log)
 	}
 }
+
+// Authorities of which none is good yet, as those of a rotation that was begun too early, have everybody refused.
+// They take no good one's place, and the log of a daemon that starts with them says so.
+func TestAuthoritiesThatAreNotGoodNowReplaceNoGoodOnes(t *testing.T) {
+	old, dir, now := certtest.New(t), t.TempDir(), time.Now()
+	cert, key := certtest.Encode(t, old.Issue(t, "daemon"))
+	early, _ := certtest.Encode(t, old.IssueAltered(t, "tomorrow's", func(c *x509.Certificate) {
+		c.IsCA, c.BasicConstraintsValid, c.NotBefore, c.NotAfter = true, true, now.Add(time.Hour), now.Add(2*time.Hour)
+	}))
+	files := certs.Files{Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), CA: filepath.Join(dir, "ca.pem")}
+	put := func(path, text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(files.Cert, cert)
+	put(files.Key, key)
+	put(files.CA, early)
+	var log strings.Builder
+	if _, err := certs.Open(files, slog.New(slog.NewTextHandler(&log, nil))); err != nil || !strings.Contains(log.String(), "tomorrow's") {
+		t.Errorf("%v: %s", err, &log)
+	}
+	put(files.CA, old.PEM()+early)
+	c, err := certs.Open(files, slog.New(slog.DiscardHandler))
+	if err != nil || c.Err(now) != nil {
+		t.Fatal(err, c.Err(now))
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); c.Run(ctx) }()
+	defer func() { stop(); <-ended }()
+	both := c.Peer("").RootCAs
+	put(files.CA, early)
+	waittest.Until(t, "the file is refused", func() bool { return c.Err(now) != nil })
+	if !c.Peer("").RootCAs.Equal(both) {
+		t.Error("the authority that is not good yet is the only one")
+	}
+	put(files.CA, old.PEM())
+	waittest.Until(t, "a good one is in force", func() bool { return c.Err(now) == nil && !c.Peer("").RootCAs.Equal(both) })
+}

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/headgate/headgate/internal/filewatch"
 )
 
 // knock is how long one who is there may take to answer at a Unix socket.
@@ -35,7 +37,7 @@ func ListenUnix(ctx context.Context, path string, mode fs.FileMode) (net.Listene
 		err = fmt.Errorf("%w: make its folder, %s, first", err, filepath.Dir(path))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("daemon: listen at a Unix socket: %w", err)
+		return nil, fmt.Errorf("daemon: listen at a Unix socket: %w", filewatch.RemediedWrite(err, path))
 	}
 	if unix, ok := l.(*net.UnixListener); ok {
 		unix.SetUnlinkOnClose(false) // it would remove what another process has put there

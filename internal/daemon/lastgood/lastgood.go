@@ -117,7 +117,7 @@ func (g *Source) Save(_, s *dynamicconfig.Snapshot) {
 		return
 	}
 	if err := replaceFile(g.path, copyHeader+checksum(s.Text())+"\n"+s.Text()); err != nil {
-		g.log.Error("the limits in force cannot be kept for the next start", "error", err)
+		g.log.Error("the limits in force cannot be kept for the next start", "error", filewatch.RemediedWrite(err, g.path))
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsfile"
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/internal/command"
+	"github.com/headgate/headgate/internal/filewatch"
 )
 
 // inFile changes the text of a file.
@@ -85,14 +86,14 @@ func replaceText(path, old, text string, replaced os.FileInfo) error {
 func replaceFile(path, text string, replaced os.FileInfo) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".headgate-*")
 	if err != nil {
-		return err
+		return fmt.Errorf("nothing was changed: %w", filewatch.RemediedWrite(err, path))
 	}
 	_, err = f.WriteString(text)
 	if err = errors.Join(err, keepOwner(f, replaced), f.Chmod(replaced.Mode().Perm()), f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		err = errors.Join(err, os.Remove(f.Name()))
+		err = errors.Join(filewatch.RemediedWrite(err, path), os.Remove(f.Name()))
 	}
 	return err
 }

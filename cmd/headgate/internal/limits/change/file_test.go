@@ -34,6 +34,21 @@ func TestAFileThatCannotBeReplacedStays(t *testing.T) {
 	}
 }
 
+// A file may be written by who may not write beside it: the error says who needs which right.
+func TestAFolderThatMayNotBeWrittenHasARemedy(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root may write everywhere")
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	err := replaceFile(filepath.Join(dir, "limits.yaml"), "limits: []", nil)
+	if !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "nothing was changed: ") || !strings.Contains(err.Error(), "write in the folder "+dir) {
+		t.Error(err)
+	}
+}
+
 // Of two commands that change a file at once, one tells that the other came first.
 func TestAChangeOfAFileIsNotLost(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "limits.yaml")

@@ -60,7 +60,7 @@ func WriteNew(file string, data []byte) error {
 		return fmt.Errorf("%s exists: choose another name, or remove it", file)
 	}
 	if err != nil {
-		return err
+		return filewatch.RemediedWrite(err, file)
 	}
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Close()); err != nil {
