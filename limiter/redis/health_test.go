@@ -276,11 +276,11 @@ func TestACallerThatLeftDoesNotInterruptARowOfFailures(t *testing.T) {
 
 func TestCallersInAHurryDoNotEmptyTheBucket(t *testing.T) {
 	server := redistest.Start(t)
-	proxy := redistest.StartProxy(t, server.Address)
+	proxy := startProxy(t, server.Address)
 	rule := ruled(0.001, 1000)
-	b := open(t, Config{Timeout: 5 * time.Second, Pause: time.Minute}, []string{proxy.Address})
+	b := open(t, Config{Timeout: 5 * time.Second, Pause: time.Minute}, []string{proxy.address})
 	take(t, b, "k", rule, 1)
-	proxy.SetDelay(300 * time.Millisecond)
+	proxy.setDelay(300 * time.Millisecond)
 	hurried := func(b *Buckets) error {
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -297,7 +297,7 @@ func TestCallersInAHurryDoNotEmptyTheBucket(t *testing.T) {
 	if left := leftAt(t, server, "k", rule); left < 998 {
 		t.Errorf("%v of 1000 tokens are left; one was used, and one wasted", left)
 	}
-	proxy.SetDelay(0)
+	proxy.setDelay(0)
 	b.config.Pause = time.Millisecond
 	until(t, "an answer in time", func() bool { return hurried(b) == nil })
 }
@@ -311,12 +311,12 @@ func TestATakeIsSentOnce(t *testing.T) {
 		} else {
 			server = redistest.Start(t)
 		}
-		proxy := redistest.StartProxy(t, server.Address)
-		client := Client(Options{Addresses: []string{proxy.Address}, Cluster: cluster, Timeout: 5 * time.Second})
+		proxy := startProxy(t, server.Address)
+		client := Client(Options{Addresses: []string{proxy.address}, Cluster: cluster, Timeout: 5 * time.Second})
 		defer client.Close()
 		if c, ok := client.(*goredis.ClusterClient); ok {
 			c.Options().Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return new(net.Dialer).DialContext(ctx, network, proxy.Address)
+				return new(net.Dialer).DialContext(ctx, network, proxy.address)
 			}
 		}
 		b, err := New(client, patient)
@@ -325,7 +325,7 @@ func TestATakeIsSentOnce(t *testing.T) {
 		}
 		rule := ruled(0.001, 100)
 		take(t, b, "k", rule, 1)
-		proxy.SetLosing("evalsha")
+		proxy.setLosing("evalsha")
 		if got, err := b.Do(t.Context(), stage.Operation{Key: "k", Rule: rule, N: 10}); err == nil {
 			t.Errorf("cluster %v: %+v arrived", cluster, got)
 		}

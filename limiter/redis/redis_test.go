@@ -268,16 +268,16 @@ func TestARedisThatDiesIsFoundWhenItIsBack(t *testing.T) {
 
 func TestARedisThatIsSlowIsOneThatFails(t *testing.T) {
 	server := redistest.Start(t)
-	proxy := redistest.StartProxy(t, server.Address)
-	b := open(t, Config{Timeout: 100 * time.Millisecond, Pause: 100 * time.Millisecond}, []string{proxy.Address})
+	proxy := startProxy(t, server.Address)
+	b := open(t, Config{Timeout: 100 * time.Millisecond, Pause: 100 * time.Millisecond}, []string{proxy.address})
 	rule := ruled(1, 5)
 	until(t, "the first answer", func() bool {
 		_, err := b.Do(t.Context(), stage.Operation{Key: "k", Rule: rule, N: 1})
 		return err == nil
 	})
-	proxy.SetDelay(time.Minute)
+	proxy.setDelay(time.Minute)
 	fails(t, b, rule)
-	proxy.SetDelay(time.Millisecond)
+	proxy.setDelay(time.Millisecond)
 	until(t, "an answer in time", func() bool {
 		_, err := b.Do(t.Context(), stage.Operation{Key: "k", Rule: rule, N: 1})
 		return err == nil

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package redistest
+package redis
 
 import (
 	"bytes"
@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// Proxy passes bytes on to a server, and the answers late, or never. Safe for
+// proxy passes bytes on to a server, and the answers late, or never. Safe for
 // concurrent use.
-type Proxy struct {
-	// Address is where it listens.
-	Address string
+type proxy struct {
+	// address is where it listens.
+	address string
 
 	to    string
 	delay atomic.Int64
@@ -30,14 +30,14 @@ type Proxy struct {
 	pipes sync.WaitGroup
 }
 
-// StartProxy starts a Proxy to address. It ends with the test.
-func StartProxy(t testing.TB, address string) *Proxy {
+// startProxy starts a proxy to address. It ends with the test.
+func startProxy(t testing.TB, address string) *proxy {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &Proxy{Address: l.Addr().String(), to: address, done: make(chan struct{}), conns: make(map[net.Conn]bool)}
+	p := &proxy{address: l.Addr().String(), to: address, done: make(chan struct{}), conns: make(map[net.Conn]bool)}
 	p.pipes.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -61,14 +61,14 @@ func StartProxy(t testing.TB, address string) *Proxy {
 	return p
 }
 
-// SetDelay sets how late what the server answers from now on arrives.
-func (p *Proxy) SetDelay(d time.Duration) { p.delay.Store(int64(d)) }
+// setDelay sets how late what the server answers from now on arrives.
+func (p *proxy) setDelay(d time.Duration) { p.delay.Store(int64(d)) }
 
-// SetLosing ends connections from now on when the server answers a request with
+// setLosing ends connections from now on when the server answers a request with
 // this text in it, in lower case. Empty: none.
-func (p *Proxy) SetLosing(request string) { p.loses.Store(&request) }
+func (p *proxy) setLosing(request string) { p.loses.Store(&request) }
 
-func (p *Proxy) connect(client net.Conn) {
+func (p *proxy) connect(client net.Conn) {
 	defer p.closing(client)()
 	server, err := new(net.Dialer).DialContext(context.Background(), "tcp", p.to)
 	if err != nil {
@@ -97,7 +97,7 @@ func (p *Proxy) connect(client net.Conn) {
 }
 
 // closing has c closed at the end of the test, or by what it returns.
-func (p *Proxy) closing(c net.Conn) func() {
+func (p *proxy) closing(c net.Conn) func() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 
@@ -116,7 +116,7 @@ func (p *Proxy) closing(c net.Conn) func() {
 
 // pipe copies from one end to the other what pass lets through, until it lets
 // something through no more.
-func (p *Proxy) pipe(to, from net.Conn, pass func([]byte) bool) {
+func (p *proxy) pipe(to, from net.Conn, pass func([]byte) bool) {
 	buffer := make([]byte, 16<<10)
 	for {
 		n, err := from.Read(buffer)
