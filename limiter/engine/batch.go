@@ -4,6 +4,8 @@ package engine
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -24,48 +26,26 @@ const (
 // the owners of different keys wait at the same time, and share calls.
 func (e *Engine) DecideAll(ctx context.Context, asks []edge.Ask) []edge.Decision {
 	decisions := make([]edge.Decision, len(asks))
-	var waits chains
+	var waits map[string][]int // the indices of asks, by key
 	for i := range asks {
 		a := &asks[i]
 		waiting := a.Kind <= edge.Hold && len(asks) > 1 && e.group.Elsewhere(a.Key)
-		if waiting || waits.has(a.Key) {
-			waits.add(i, a.Key)
+		if !waiting && waits[a.Key] == nil {
+			decisions[i] = e.Decide(ctx, *a)
 			continue
 		}
-		decisions[i] = e.Decide(ctx, *a)
+		if waits == nil {
+			waits = make(map[string][]int)
+		}
+		waits[a.Key] = append(waits[a.Key], i)
 	}
-	e.each(len(waits.all), func(chain int) {
-		for _, i := range waits.all[chain] {
+	chains := slices.Collect(maps.Values(waits))
+	e.each(len(chains), func(chain int) {
+		for _, i := range chains[chain] {
 			decisions[i] = e.Decide(ctx, asks[i])
 		}
 	})
 	return decisions
-}
-
-// chains are the indices of asks, by key. The zero chains is empty.
-type chains struct {
-	all [][]int
-	of  map[string]int
-}
-
-// has reports whether an ask for key was added.
-func (c *chains) has(key string) bool {
-	_, ok := c.of[key]
-	return ok
-}
-
-// add adds the index of an ask for key.
-func (c *chains) add(i int, key string) {
-	at, ok := c.of[key]
-	if !ok {
-		if c.of == nil {
-			c.of = make(map[string]int)
-		}
-		at = len(c.all)
-		c.of[key] = at
-		c.all = append(c.all, nil)
-	}
-	c.all[at] = append(c.all[at], i)
 }
 
 // each calls f for all numbers below n, on this goroutine and on others. If f panics, so
