@@ -3,6 +3,7 @@
 package doorman
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -94,10 +95,7 @@ func lease[R resource](ctx context.Context, s *Server, kind, id string, resource
 	var a amends
 	asked := &claims.Claims{Rows: make([]claims.Claim, 0, len(resources))}
 	rows := make([]int, 0, len(resources)) // of asked: which resource it is
-	var seen map[string]bool
-	if len(resources) > 1 {
-		seen = make(map[string]bool, len(resources))
-	}
+	seen := make(map[string]bool)
 	for i, r := range resources {
 		a.resource = r.GetResourceId()
 		claim := claims.Claim{Key: a.resource, Host: host}
@@ -156,7 +154,7 @@ func (s *Server) ReleaseCapacity(ctx context.Context, r *doormanpb.ReleaseCapaci
 	}
 	// A release that did not arrive is worth a second try, unlike a lease,
 	// which is asked for again anyway.
-	if err := first(errs); err != nil {
+	if err := cmp.Or(errs...); err != nil {
 		return nil, unavailable(ctx, err)
 	}
 	return &doormanpb.ReleaseCapacityResponse{}, nil
@@ -177,7 +175,7 @@ func (s *Server) claim(ctx context.Context, asked *claims.Claims) (*claims.Lease
 	s.metrics.count(leases, errs)
 	s.grumble(asked, leases)
 	if n := failed(errs); n > 0 && n == len(asked.Rows) {
-		return nil, nil, unavailable(ctx, first(errs))
+		return nil, nil, unavailable(ctx, cmp.Or(errs...))
 	}
 	return leases, errs, nil
 }
@@ -200,13 +198,4 @@ func failed(errs []error) (n int) {
 		}
 	}
 	return n
-}
-
-func first(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -59,7 +59,7 @@ func (s *Server) identified(ctx context.Context) (identity string, ok bool, err 
 }
 
 // checkResource checks the name of a resource that comes after those seen, and
-// adds it to them. A request with one resource needs no seen.
+// adds it to them.
 func checkResource(id string, seen map[string]bool) error {
 	switch {
 	case id == "":
@@ -71,9 +71,7 @@ func checkResource(id string, seen map[string]bool) error {
 	case seen[id]:
 		return errors.New("the resource is in this request twice; add up what you want of it")
 	}
-	if seen != nil {
-		seen[id] = true
-	}
+	seen[id] = true
 	return nil
 }
 

@@ -129,7 +129,7 @@ func (u *Upstream) Claim(ctx context.Context, asked *claims.Claims) (*claims.Lea
 	leases := &claims.Leases{Rows: make([]claims.Lease, len(asked.Rows))}
 	errs := make([]error, len(asked.Rows))
 	if err := asked.Check(); err != nil {
-		return leases, repeat(errs, err)
+		return leases, slices.Repeat([]error{err}, len(errs))
 	}
 	ctx, cancel := context.WithTimeout(ctx, u.timeout)
 	defer cancel()
@@ -140,17 +140,10 @@ func (u *Upstream) Claim(ctx context.Context, asked *claims.Claims) (*claims.Lea
 			}
 		}
 	}
-	if first(errs) == nil {
+	if cmp.Or(errs...) == nil {
 		return leases, nil
 	}
 	return leases, errs
-}
-
-func repeat(errs []error, err error) []error {
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs
 }
 
 // split groups rows by host, no key twice in a group, as one request is.
