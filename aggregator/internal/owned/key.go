@@ -142,21 +142,15 @@ func (k *Key) Report(now time.Duration, r *account.Report, u *usage.Report, i in
 	}
 }
 
-// pool is k's account if that keeps a pool.
-func (k *Key) pool() (p account.Pooled, ok bool) {
-	p, ok = k.Account.(account.Pooled)
-	return p, ok
-}
-
 // Asked reports whether hosts ask for tokens of k.
 func (k *Key) Asked() bool {
-	p, ok := k.pool()
+	p, ok := k.Account.(account.Pooled)
 	return ok && p.Reached() != algorithm.ReachNever
 }
 
 // quota is where k counts; nil if nowhere.
 func (k *Key) quota() *rules.Quota {
-	p, ok := k.pool()
+	p, ok := k.Account.(account.Pooled)
 	if !ok || k.Rule == nil {
 		return nil
 	}
@@ -171,7 +165,7 @@ func (k *Key) Count(n int64) { k.quota().Add(n) }
 // of t become what was taken. While it is not known what the cluster above leases, k does not
 // decide what there are no tokens for: the host's fallback does.
 func (k *Key) Take(now time.Duration, t *usage.Take, by, host uint32) usage.Took {
-	p, ok := k.pool()
+	p, ok := k.Account.(account.Pooled)
 	if !ok {
 		t.Tokens = 0
 		return usage.Took{}
@@ -194,7 +188,7 @@ func (k *Key) Take(now time.Duration, t *usage.Take, by, host uint32) usage.Took
 // tokens, from which that owner learns it; false if hosts do not ask for tokens of k, or if the pool is full and no
 // host holds anything.
 func (k *Key) leave(now time.Duration) (row usage.Take, ok bool) {
-	p, ok := k.pool()
+	p, ok := k.Account.(account.Pooled)
 	if !ok {
 		return row, false
 	}
@@ -209,7 +203,7 @@ func (k *Key) leave(now time.Duration) (row usage.Take, ok bool) {
 // filled has the pool of k fill by what the cluster above leases from now on: an ask that comes
 // next would count the time until then by what it leased before.
 func (k *Key) filled(now time.Duration) {
-	if p, ok := k.pool(); ok && k.Rule != nil {
+	if p, ok := k.Account.(account.Pooled); ok && k.Rule != nil {
 		p.Left(now, k.Limit(k.Part(now)))
 	}
 }
@@ -217,7 +211,7 @@ func (k *Key) filled(now time.Duration) {
 // Keeps reports whether k's account is worth keeping at now though it knows no host.
 // Without a rule, it is kept for as long as lately, and until it would be full under the latest rule.
 func (k *Key) Keeps(now, lately time.Duration) bool {
-	p, ok := k.pool()
+	p, ok := k.Account.(account.Pooled)
 	switch {
 	case !ok:
 		return false
@@ -230,7 +224,7 @@ func (k *Key) Keeps(now, lately time.Duration) bool {
 
 // Reach has hosts reach k's pool, if it has one, as c says.
 func (k *Key) Reach(now time.Duration, c *account.Config) {
-	p, ok := k.pool()
+	p, ok := k.Account.(account.Pooled)
 	if !ok {
 		return
 	}

@@ -80,29 +80,18 @@ func (s *Settings) Match(text, named string) (rule, instead *dynamicconfig.Rule)
 // mentions reports whether rule has the algorithm called name, which is a canonical
 // name, decide or measured.
 func (s *Settings) mentions(rule *dynamicconfig.Rule, name string) bool {
-	if m := rule.Migration; m != nil {
-		return s.registry.Canonical(m.From) == name || s.registry.Canonical(m.To) == name
-	}
-	return s.registry.Canonical(rule.Algorithm) == name
+	return slices.ContainsFunc(rule.Algorithms(), func(n string) bool { return s.registry.Canonical(n) == name })
 }
 
 // Answering is the canonical name of the algorithm that answers for rule: of a
 // migration, one of the two.
 func (s *Settings) Answering(rule *dynamicconfig.Rule) string {
-	m := rule.Migration
-	switch {
-	case m == nil:
-		return s.registry.Canonical(rule.Algorithm)
-	case m.Mode == dynamicconfig.ModeNew || m.Mode == dynamicconfig.ModeNewShadowOld:
-		return s.registry.Canonical(m.To)
-	default:
-		return s.registry.Canonical(m.From)
-	}
+	return s.registry.Canonical(rule.Algorithms()[max(rule.Answering(), 0)])
 }
 
 // Bypassed reports whether rule, which may be nil, limits nothing.
 func Bypassed(rule *dynamicconfig.Rule) bool {
-	return rule != nil && rule.Migration != nil && rule.Migration.Mode == dynamicconfig.ModeDisabled
+	return rule != nil && rule.Answering() < 0
 }
 
 // Shadows reports whether rule has another algorithm answer than the one called named,
