@@ -66,11 +66,9 @@ func await(ctx context.Context, ended <-chan struct{}, grace time.Duration, what
 		return nil
 	case <-ctx.Done():
 	}
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
 	select {
 	case <-ended:
-	case <-timer.C:
+	case <-time.After(grace):
 		select {
 		case <-ended: // ctx had ended before
 		default:

@@ -76,16 +76,14 @@ const lookEvery = time.Second
 // Run has all forget what is too old, every interval, until ctx ends.
 func (o *Owners) Run(ctx context.Context, interval func() time.Duration) {
 	for last := time.Now(); ; {
-		timer := time.NewTimer(min(interval()-time.Since(last), lookEvery))
 		select {
-		case now := <-timer.C:
+		case now := <-time.After(min(interval()-time.Since(last), lookEvery)):
 			if now.Sub(last) < interval() {
 				continue
 			}
 			last = now
 			o.Sweep(now)
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		}
 	}

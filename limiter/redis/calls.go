@@ -39,14 +39,12 @@ func (c calls) acquire(ctx context.Context, longest time.Duration) error {
 		return nil
 	default:
 	}
-	timer := time.NewTimer(longest)
-	defer timer.Stop()
 	select {
 	case <-c.free:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-timer.C:
+	case <-time.After(longest):
 		return fmt.Errorf("redis: %w: none ended within %v", stage.ErrBusy, longest)
 	}
 }

@@ -30,10 +30,8 @@ func Await(ctx context.Context, e Engine, a Ask) (Decision, error) {
 		}
 		return d, nil
 	}
-	timer := time.NewTimer(d.Wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d.Wait):
 		return d, nil
 	case <-ctx.Done():
 		return Decision{Reason: Limited}, ctx.Err()

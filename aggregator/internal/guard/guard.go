@@ -62,11 +62,9 @@ func (g *Guard) Latest(log *slog.Logger, m Method) {
 	if done == nil {
 		return
 	}
-	late := time.NewTimer(returnsWithin)
-	defer late.Stop()
 	select {
 	case <-done:
-	case <-late.C:
+	case <-time.After(returnsWithin):
 	}
 }
 

@@ -72,15 +72,13 @@ func (w *weigher) call(capacity float64, demands []algorithm.Demand, parts []flo
 		defer close(done)
 		err = safely(func() error { w.weigh(capacity, demands, made); return nil })
 	}()
-	late := time.NewTimer(returnsWithin)
-	defer late.Stop()
 	select {
 	case <-done:
 		if err != nil {
 			panic(err)
 		}
 		copy(parts, made)
-	case <-late.C:
+	case <-time.After(returnsWithin):
 		w.hangs(1)
 		go func() { <-done; w.hangs(-1) }()
 		panic(errHangs)

@@ -107,10 +107,8 @@ func (b *Bus[E]) gather(ctx context.Context) {
 		}
 	}
 	b.idle.Store(false)
-	timer := time.NewTimer(gatherFor)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(gatherFor):
 	case <-ctx.Done():
 	}
 }

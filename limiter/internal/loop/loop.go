@@ -70,14 +70,11 @@ func (l *Loop) sleep(ctx context.Context, next *stage.Instant) error {
 		*next = min(*next, stage.Now().Add(l.Reporter.Interval()))
 		until := min(*next, l.Reporter.Due())
 		if wait := until.Sub(stage.Now()); wait > 0 {
-			timer := time.NewTimer(wait)
 			select {
-			case <-timer.C:
+			case <-time.After(wait):
 			case <-l.Reporter.Wake():
-				timer.Stop()
 				continue
 			case <-ctx.Done():
-				timer.Stop()
 			}
 		}
 		return ctx.Err()

@@ -26,14 +26,7 @@ func waitEnds(losses []time.Time, now time.Time) time.Time {
 	if over <= 0 {
 		return time.Time{}
 	}
-	wait := firstWait
-	for range over - 1 {
-		if wait >= longestWait {
-			break
-		}
-		wait *= 2
-	}
-	return lately[len(lately)-1].Add(min(wait, longestWait))
+	return lately[len(lately)-1].Add(min(firstWait<<min(over-1, maxLosses), longestWait))
 }
 
 // recent returns the losses that count at now.

@@ -119,18 +119,13 @@ func (b *Board) Watch(ctx context.Context, update func(hosts []ringpop.Host)) er
 			update(slices.Clone(view.Hosts))
 		}
 		var due <-chan time.Time
-		var timer *time.Timer
 		if !view.Next.IsZero() {
-			timer = time.NewTimer(time.Until(view.Next))
-			due = timer.C
+			due = time.After(time.Until(view.Next))
 		}
 		select {
 		case <-changed:
 		case <-due:
 		case <-ctx.Done():
-		}
-		if timer != nil {
-			timer.Stop()
 		}
 	}
 	return nil

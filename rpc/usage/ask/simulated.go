@@ -71,12 +71,10 @@ func (w goWaker) Wake() { w <- struct{}{} }
 func (w goWaker) Wait() { <-w }
 
 func (w goWaker) WaitFor(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
 	case <-w:
 		return true
-	case <-timer.C:
+	case <-time.After(d):
 		return false
 	}
 }
