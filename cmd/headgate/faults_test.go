@@ -64,6 +64,11 @@ var faults = []fault{
 		pause,
 	},
 	{
+		"Restarts", "an owner is killed (`kill -9`) and starts again after two seconds, five times in a row",
+		"one burst more for each change of owner; from the third time on, all daemons have it wait alike, itself too",
+		restarts,
+	},
+	{
 		"Silent", "an owner gossips, accepts connections, and never answers",
 		"its keys are decided by another in 5 s; calls wait for twice `ask_timeout` at most until then, and none fails",
 		func(t *testing.T) *findings { return badOwner(t, false, silent) },

@@ -104,6 +104,34 @@ func pause(t *testing.T) *findings {
 	return f
 }
 
+// restarts kills an owner, which starts again, several times: from the third time on, the others have it wait.
+func restarts(t *testing.T) *findings {
+	c := newMemberCluster(t, 3, true, faultRules)
+	v, others := c.nodes[0], c.edges(0)
+	all := through(t, others)
+	probed := c.owned(t, "x:probe", v.cluster)
+	decidedBy(t, all, probed)
+	w := newWatching(t, c.edges(-1), append(c.limited(t, v.cluster), c.limited(t, c.nodes[1].cluster)...), c.limits, nil)
+	w.begin()
+	killed := 0
+	for range int(lasting(3, 5)) {
+		v.kill()
+		killed++
+		decidedBy(t, all, probed)
+		watch(time.Second)
+		v.start()
+		watch(3 * time.Second)
+	}
+	for i := range c.nodes {
+		eventually(t, "it is held, at all alike", func() bool { return c.up(i) == len(c.nodes)-1 })
+	}
+	watch(lasting(time.Second, 5*time.Second))
+	f := w.end(t, 1, float64(2*killed)*faultBurst)
+	missed, n := w.failed(w.began, time.Now(), others)
+	f.failed = counted(len(missed), n) + " at the others"
+	return f
+}
+
 // badOwner adds a member to a cluster that gossips: serve answers where it should, if it
 // answers, in the protocol.
 func badOwner(t *testing.T, answers bool, serve func(t *testing.T, l net.Listener) (end func())) *findings {

@@ -180,6 +180,7 @@ func (m *Members) Start(ctx context.Context) error {
 	}
 	m.board.Ready()
 	m.done.Go(func() { m.rejoin(running) })
+	m.done.Go(func() { m.board.FollowWaiting(running, m.tell) })
 	if m.keys != nil {
 		m.done.Go(func() { m.followKeys(running) })
 	}
@@ -283,6 +284,13 @@ func (m *Members) Leave() error {
 	return nil
 }
 
+// tell notifies the other hosts of what this one says of itself. An error says that not all have received it yet.
+func (m *Members) tell() {
+	if !m.leaving.Load() {
+		_ = m.list.UpdateNode(again)
+	}
+}
+
 // Stop ends everything and notifies no host; see Leave. It returns
 // when nothing of it runs any more. Without Start, Stop does nothing.
 func (m *Members) Stop() error {
@@ -315,7 +323,7 @@ type delegate Members
 func (d *delegate) NodeMeta(int) []byte {
 	own := d.config.meta()
 	own.Leaving = d.leaving.Load()
-	b, err := own.encode()
+	b, err := own.withWaiting(d.board.Waiting()).encode()
 	if err != nil { // Validate has made sure that it is not too long
 		return nil
 	}
@@ -341,6 +349,7 @@ func (d *delegate) NotifyJoin(n *memberlist.Node) {
 		return
 	}
 	d.board.Up(ringpop.Host{Address: n.Name, Identity: said.Identity, Labels: said.Labels}, said.Observer)
+	d.board.Holds(n.Name, said.Waiting.has(d.config.Host.Address))
 }
 
 // NotifyUpdate notes that a host says something else of itself.

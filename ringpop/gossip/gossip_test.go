@@ -154,6 +154,30 @@ func TestHostsFindEachOtherLeaveAndDie(t *testing.T) {
 
 // A host that is killed, and started again at once where it gossips at another address, is back as
 // soon as the others have missed it: they need not wait until they happen to tell each other all.
+// Others have a host wait that they lost too often. It hears that when it joins, and is not on its own ring either until
+// they have waited.
+func TestAHostHearsThatItWaits(t *testing.T) {
+	a := start(t, "a", nil)
+	b := start(t, "b", nil, a)
+	name := ringpop.Host{Address: "c:1"}
+	for _, n := range []*node{a, b} {
+		for range 3 { // lost, which takes a second each time
+			n.board.Up(name, false)
+			n.board.Down(name.Address, "lost")
+		}
+	}
+	c := start(t, "c", nil, a, b)
+	for _, n := range []*node{a, b, c} {
+		eventually(t, "all have c wait", func() bool { return n.sees("a b") && len(n.Standings()) == 3 })
+	}
+	if s := c.Standings()[2]; s.State != ringpop.Held {
+		t.Errorf("c takes itself for %v", s.State)
+	}
+	for _, n := range []*node{a, b, c} {
+		eventually(t, "c is on all rings", func() bool { return n.sees("a b c") })
+	}
+}
+
 func TestAHostIsBackAtAnotherGossipAddress(t *testing.T) {
 	t.Parallel()
 	a := start(t, "a", nil)

@@ -5,6 +5,8 @@ package gossip
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"strings"
 
 	"github.com/hashicorp/memberlist"
 )
@@ -18,6 +20,40 @@ type meta struct {
 	Labels   string
 	Observer bool // owns no keys
 	Leaving  bool // owns no keys any more
+	Waiting  marks
+}
+
+// marks are hosts that this one has wait, because it has lost them too often: a mark of each.
+type marks string
+
+// markOf is four bytes that tell address from others, almost surely.
+func markOf(address string) marks {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(address))
+	return marks(h.Sum(nil))
+}
+
+// has reports whether address is among m.
+func (m marks) has(address string) bool {
+	for mark := markOf(address); len(m) >= len(mark); m = m[len(mark):] {
+		if strings.HasPrefix(string(m), string(mark)) {
+			return true
+		}
+	}
+	return false
+}
+
+// withWaiting returns m with the marks of hosts, as many as there is room for.
+func (m meta) withWaiting(hosts []string) meta {
+	for _, address := range hosts {
+		more := m
+		more.Waiting += markOf(address)
+		if _, err := more.encode(); err != nil {
+			break
+		}
+		m = more
+	}
+	return m
 }
 
 const metaVersion = 1
@@ -28,6 +64,7 @@ const (
 	fieldLabels   = 2
 	fieldObserver = 3
 	fieldLeaving  = 4
+	fieldWaiting  = 5
 )
 
 // maxField is the longest value of a field.
@@ -42,7 +79,7 @@ func (m meta) encode() ([]byte, error) {
 	for _, f := range []struct {
 		number byte
 		value  string
-	}{{fieldIdentity, m.Identity}, {fieldLabels, m.Labels}, {fieldObserver, flag(m.Observer)}, {fieldLeaving, flag(m.Leaving)}} {
+	}{{fieldIdentity, m.Identity}, {fieldLabels, m.Labels}, {fieldObserver, flag(m.Observer)}, {fieldLeaving, flag(m.Leaving)}, {fieldWaiting, string(m.Waiting)}} {
 		if len(f.value) > maxField {
 			return nil, fmt.Errorf("gossip: the identity or the labels of this host have %d bytes: use at most %d", len(f.value), maxField)
 		}
@@ -88,6 +125,8 @@ func decodeMeta(b []byte) (meta, error) {
 			m.Observer = value == flag(true)
 		case fieldLeaving:
 			m.Leaving = value == flag(true)
+		case fieldWaiting:
+			m.Waiting = marks(value)
 		}
 	}
 	return m, nil

@@ -5,10 +5,13 @@ package gossip
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hashicorp/memberlist"
 )
 
 func TestMetaSurvivesWhatLaterReleasesSay(t *testing.T) {
@@ -34,8 +37,39 @@ func TestMetaSurvivesWhatLaterReleasesSay(t *testing.T) {
 	}
 }
 
+// A host says of as many hosts that they wait as there is room for.
+func TestMarksOfHostsThatWait(t *testing.T) {
+	var hosts []string
+	for i := range 100 {
+		hosts = append(hosts, fmt.Sprintf("10.0.0.%d:7933", i))
+	}
+	for _, labels := range []int{0, 250} {
+		m := meta{Identity: strings.Repeat("i", labels), Labels: strings.Repeat("l", labels)}
+		b, err := m.withWaiting(hosts).encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := decodeMeta(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := len(got.Waiting) / 4
+		if want := min(maxField/4, (memberlist.MetaMaxSize-len(b)+len(got.Waiting))/4); known != want {
+			t.Errorf("beside labels of %d bytes, %d hosts are named, want %d", labels, known, want)
+		}
+		for i, address := range hosts {
+			if got.Waiting.has(address) != (i < known) {
+				t.Errorf("of the first %d hosts, %s is said to wait: %v", known, address, i >= known)
+			}
+		}
+	}
+	if marks("odd").has("a:1") || marks("").has("a:1") {
+		t.Error("no host is named, and one waits")
+	}
+}
+
 func FuzzMeta(f *testing.F) {
-	for _, m := range []meta{{}, {Identity: "i", Labels: "zone=a"}, {Observer: true, Leaving: true}} {
+	for _, m := range []meta{{}, {Identity: "i", Labels: "zone=a"}, {Observer: true, Leaving: true}, {Waiting: markOf("a:1") + markOf("b:1")}, {Waiting: "odd"}} {
 		b, err := m.encode()
 		if err != nil {
 			f.Fatal(err)

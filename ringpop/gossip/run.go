@@ -92,8 +92,8 @@ func (m *Members) rejoin(ctx context.Context) {
 		within, cancel := context.WithTimeout(ctx, max(m.config.Rejoin, m.config.JoinWithin))
 		_, _, err := m.join(within, unknown)
 		cancel()
-		if unknown && !m.leaving.Load() {
-			_ = m.list.UpdateNode(again) // an error says that not all have received it yet
+		if unknown {
+			m.tell()
 		}
 		switch {
 		case err == nil:

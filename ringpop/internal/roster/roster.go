@@ -39,6 +39,7 @@ type member struct {
 	why      string
 	observer bool        // when it left or was lost
 	losses   []time.Time // in order
+	holds    bool        // it says that it has this host wait
 }
 
 // newRoster returns the empty roster of the host at the address self.
@@ -92,6 +93,16 @@ func (r *roster) lose(address string, state ringpop.State, why string, now time.
 		return false
 	}
 	m.state, m.since, m.why = state, now, why
+	return true
+}
+
+// Holds notes whether a member says that it has this host wait, and reports whether this is news.
+func (r *roster) Holds(address string, holds bool) bool {
+	m := r.members[address]
+	if m == nil || m.holds == holds {
+		return false
+	}
+	m.holds = holds
 	return true
 }
 
@@ -155,12 +166,46 @@ func (r *roster) View(now time.Time) View {
 	return v
 }
 
-// held returns until when m must wait. This host never makes itself wait.
+// held returns until when m must wait. This host waits for as long as most others say that they have it wait: else it would
+// decide its keys for programs that call it, and others would decide them for all other programs.
 func (r *roster) held(m *member, now time.Time) time.Time {
-	if m.host.Address == r.self {
-		return time.Time{}
+	switch {
+	case m.host.Address != r.self:
+		return waitEnds(m.losses, now)
+	case r.heldByMost(now):
+		return now.Add(longestWait) // or until they say so no more
 	}
-	return waitEnds(m.losses, now)
+	return time.Time{}
+}
+
+// heldByMost reports whether more than half of the others say that they have this host wait. Those that wait themselves do not
+// count: after a split that came and went, both sides have the other one wait.
+func (r *roster) heldByMost(now time.Time) bool {
+	holding, all := 0, 0
+	for address, m := range r.members {
+		if address == r.self || !m.there() || waitEnds(m.losses, now).After(now) {
+			continue
+		}
+		if all++; m.holds {
+			holding++
+		}
+	}
+	return 2*holding > all
+}
+
+// Waiting returns the addresses of the other hosts that must wait, sorted, also those that are down. The result is good until next;
+// zero: until the roster changes.
+func (r *roster) Waiting(now time.Time) (addresses []string, next time.Time) {
+	for address, m := range r.members {
+		if until := waitEnds(m.losses, now); address != r.self && until.After(now) {
+			addresses = append(addresses, address)
+			if next.IsZero() || until.Before(next) {
+				next = until
+			}
+		}
+	}
+	slices.Sort(addresses)
+	return addresses, next
 }
 
 // missing returns the deciders that were lost at once, the last of them recently, if they are
@@ -197,8 +242,11 @@ func (r *roster) Standings(now time.Time) []ringpop.Standing {
 		s := ringpop.Standing{Host: m.host, State: m.state, Since: m.since, Why: m.why}
 		if until := r.held(m, now); m.state == ringpop.Up && until.After(now) {
 			s.State = ringpop.Held
-			s.Why = fmt.Sprintf("lost %d times in %v, waits %v more", len(recent(m.losses, now)),
-				window, until.Sub(now).Round(time.Second))
+			s.Why = "most others have lost this host too often"
+			if m.host.Address != r.self {
+				s.Why = fmt.Sprintf("lost %d times in %v, waits %v more", len(recent(m.losses, now)),
+					window, until.Sub(now).Round(time.Second))
+			}
 		} else if slices.Contains(missing, address) {
 			s.Why += "; it may live on the larger side of a split"
 		}

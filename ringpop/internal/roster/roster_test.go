@@ -62,6 +62,71 @@ func TestAHostThatIsLostOftenWaits(t *testing.T) {
 	}
 }
 
+// A host waits while more than half of the others say so, of those that it does not have wait itself.
+func TestAHostWaitsAsMostOthersSay(t *testing.T) {
+	for _, tt := range []struct {
+		others  string // all but a; capital letters: a has them wait
+		holding string // say that a waits
+		want    string // the ring
+	}{
+		{"b c", "", "a b c"},
+		{"b c", "b", "a b c"}, // the other half has it on the ring
+		{"b c", "b c", "b c"},
+		{"b c d", "b c", "b c d"},
+		{"b", "b", "b"},
+		{"B", "B", "a"},     // they were split some times
+		{"B C", "B C", "a"}, // a alone was on the other side
+		{"B c", "B", "a c"}, // of two that were together, b says so
+		{"B c", "B c", "c"},
+		{"", "", "a"},
+	} {
+		r := newRoster("a")
+		r.Up(host("a"), false, at(0))
+		for name := range strings.FieldsSeq(tt.others) {
+			address := strings.ToLower(name)
+			r.Up(host(address), false, at(0))
+			if address != name {
+				for i := range 3 {
+					r.Down(address, "", at(1+float64(i)))
+					r.Up(host(address), false, at(1.5+float64(i)))
+				}
+			}
+			r.Holds(address, slices.Contains(strings.Fields(tt.holding), name))
+		}
+		if got := r.View(at(5)).ring(); got != tt.want {
+			t.Errorf("of %q, %q have a wait: its ring is %q, want %q", tt.others, tt.holding, got, tt.want)
+		}
+		for _, s := range r.Standings(at(5)) {
+			if held := !strings.Contains(tt.want, "a"); s.Host.Address == "a" && held != (s.State == ringpop.Held) {
+				t.Errorf("of %q, %q have a wait: it is %v, %s", tt.others, tt.holding, s.State, s.Why)
+			}
+		}
+	}
+}
+
+// A host that is gone has nobody wait, and is told of none that does.
+func TestAHostThatIsGoneHasNoneWait(t *testing.T) {
+	r := newRoster("a")
+	for _, address := range []string{"a", "b", "c"} {
+		r.Up(host(address), false, at(0))
+	}
+	if r.Holds("nobody", true) || !r.Holds("b", true) || r.Holds("b", true) {
+		t.Error("what is no news is news, or the other way round")
+	}
+	for i := range 3 {
+		r.Down("b", "", at(1+float64(i)))
+		r.Up(host("b"), false, at(1.5+float64(i)))
+	}
+	r.Down("b", "", at(4))
+	waiting, next := r.Waiting(at(5))
+	if got := r.View(at(5)).ring(); got != "a c" || !slices.Equal(waiting, []string{"b"}) || !next.Equal(at(14)) {
+		t.Errorf("the ring is %q; %v wait until %v", got, waiting, next.Sub(at(0)))
+	}
+	if waiting, next := r.Waiting(at(15)); len(waiting) != 0 || !next.IsZero() {
+		t.Errorf("%v still wait, until %v", waiting, next)
+	}
+}
+
 func TestTheWaitIsBoundedAndEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRoster("self")

@@ -73,6 +73,41 @@ func (b *Board) Left(address string) {
 	}
 }
 
+// Holds notes whether a member says that it has this host wait.
+func (b *Board) Holds(address string, holds bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	if b.roster.Holds(address, holds) {
+		b.changedLocked()
+	}
+}
+
+// Waiting returns the addresses of the other hosts that must wait, sorted.
+func (b *Board) Waiting() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	addresses, _ := b.roster.Waiting(time.Now())
+	return addresses
+}
+
+// FollowWaiting calls changed whenever Waiting changes, until ctx ends.
+func (b *Board) FollowWaiting(ctx context.Context, changed func()) {
+	var last []string
+	for ctx.Err() == nil {
+		b.mu.Lock()
+		waiting, due := b.roster.Waiting(time.Now())
+		next := b.nextLocked()
+		b.mu.Unlock()
+		if !slices.Equal(waiting, last) {
+			last = waiting
+			changed()
+		}
+		await(ctx, next, due)
+	}
+}
+
 // Keep forgets all members but these.
 func (b *Board) Keep(addresses []string) {
 	b.mu.Lock()
@@ -118,17 +153,22 @@ func (b *Board) Watch(ctx context.Context, update func(hosts []ringpop.Host)) er
 			first, last = false, view
 			update(slices.Clone(view.Hosts))
 		}
-		var due <-chan time.Time
-		if !view.Next.IsZero() {
-			due = time.After(time.Until(view.Next))
-		}
-		select {
-		case <-changed:
-		case <-due:
-		case <-ctx.Done():
-		}
+		await(ctx, changed, view.Next)
 	}
 	return nil
+}
+
+// await waits until changed closes, ctx ends, or due, unless that is zero.
+func await(ctx context.Context, changed <-chan struct{}, due time.Time) {
+	var timeout <-chan time.Time
+	if !due.IsZero() {
+		timeout = time.After(time.Until(due))
+	}
+	select {
+	case <-changed:
+	case <-timeout:
+	case <-ctx.Done():
+	}
 }
 
 // view returns the ring now, and what closes when the roster changes.
@@ -151,10 +191,15 @@ func (b *Board) view() (View, bool, <-chan struct{}) {
 	}
 	b.missing = v.Missing
 	v.Missing += b.beside
+	return v, b.ready, b.nextLocked()
+}
+
+// nextLocked returns what closes when the roster changes.
+func (b *Board) nextLocked() <-chan struct{} {
 	if b.next == nil {
 		b.next = make(chan struct{})
 	}
-	return v, b.ready, b.next
+	return b.next
 }
 
 func (b *Board) changedLocked() {
