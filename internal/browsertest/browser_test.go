@@ -225,6 +225,14 @@ func (b *tab) slow(latency time.Duration) step {
 	})
 }
 
+// without has the tab load no script from now on, or all of them again.
+func (b *tab) without(scripts bool) step {
+	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Call(ctx, network.SetBlockedURLs, network.SetBlockedURLsParams{URLPatterns: []*network.BlockPattern{{URLPattern: "http://*:*/static/*.js", Block: scripts}}})
+		return err
+	})
+}
+
 // dark has the tab ask for dark pages, or for light ones.
 func (b *tab) dark(on bool) step {
 	scheme := "light"
@@ -251,7 +259,7 @@ func (b *tab) picture(name string) {
 
 // press waits for a button that can be used, and presses it. Nothing can take its place in between.
 func press(button string) step {
-	script := fmt.Sprintf(`(() => { const b = document.querySelector(%q); if (!b || b.disabled || !b.checkVisibility()) return false; b.click(); return true; })()`, button)
+	script := fmt.Sprintf(`(() => { const b = document.querySelector(%q); if (!b || b.disabled || !b.checkVisibility() || getComputedStyle(b).pointerEvents === "none") return false; b.click(); return true; })()`, button)
 	return chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		for {
 			pressed, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script))

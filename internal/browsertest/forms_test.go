@@ -4,6 +4,7 @@ package browsertest
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -63,4 +64,54 @@ func TestFormsForThePager(t *testing.T) {
 			t.Errorf("%s: grace is offered %d forms", path, forms)
 		}
 	}
+}
+
+// What is pressed before the scripts are there does nothing, and takes nothing away that was typed. Enter in a field of
+// a change reviews the change.
+func TestFormsWaitForTheScripts(t *testing.T) {
+	b := browser(t)
+	c := startCluster(t)
+	at := func(path string) string { return "http://" + c.admins[0] + path }
+	ada := open(t, b)
+	ada.login(at("/limits"), c.tokens["ada"])
+	ada.do(chromedp.WaitVisible("#text"), ada.without(true))
+	changed := strings.Replace(limits, "100/s", "200/s", 1)
+	for path, buttons := range map[string]string{"/limits": `#review, form[hx-post="/limits/override"] button`, "/key?key=login%3Aalice": `button[name="on"], form[hx-post^="/key/reset"] button`, "/limits/version?version=1": `button`} {
+		ada.do(chromedp.Navigate(at(path)), chromedp.WaitVisible("h1"))
+		type typed = map[string]string
+		fields := typed{}
+		if path == "/limits" {
+			fields = typed{"#text": changed, "#message": "twice as many", "#of": "orders:*", "#amount": "2x", "#for": "2h", "#reason": "the sale"}
+		}
+		for field, text := range fields {
+			ada.do(set(field, text))
+		}
+		is[int](ada, `(window.left = "", navigation.addEventListener("navigate", (e) => { window.left += e.destination.url; e.preventDefault(); }), 0)`)
+		is[int](ada, `(document.querySelectorAll('`+buttons+`').forEach((b) => { if (!b.form || b.form.method !== "post") b.click(); }), 0)`)
+		if path == "/limits" {
+			ada.do(chromedp.SendKeys("#message", "\r"), chromedp.SendKeys("#reason", "\r"))
+		}
+		if left := is[string](ada, `window.left`); left != "" {
+			t.Errorf("%s was left for %s", path, left)
+		}
+		for field, text := range fields {
+			if got := is[string](ada, `document.querySelector("`+field+`").value`); got != text {
+				t.Errorf("%s: %q became %q", field, text, got)
+			}
+		}
+		if path == "/limits" && is[string](ada, `getComputedStyle(document.querySelector("#review")).pointerEvents`) != "none" {
+			t.Error("the button looks as if it could be pressed")
+		}
+	}
+	ada.expect("net::ERR_BLOCKED_BY_CLIENT")
+	ada.clean("a page without scripts")
+
+	ada.do(ada.without(false), chromedp.Navigate(at("/limits")), chromedp.WaitVisible("#text"))
+	ada.until(`document.body.classList.contains("ready")`)
+	ada.do(set("#text", changed), chromedp.SendKeys("#message", "twice as many\r"))
+	ada.says("This will change")
+	if got := is[string](ada, `location.pathname + location.search`); got != "/limits" {
+		t.Error(got)
+	}
+	ada.clean("a change that Enter reviews")
 }

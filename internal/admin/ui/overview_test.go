@@ -58,7 +58,7 @@ func TestAStepAgainstTheVerdictIsConfirmed(t *testing.T) {
 		w := httptest.NewRecorder()
 		u.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/migrations", http.NoBody))
 		page := w.Body.String()
-		if strings.Count(page, "hx-confirm") != strings.Count(page, `hx-confirm="The verdict is `+verdict+`: so it is. Advance to new all the same?"`) || strings.Contains(page, "hx-confirm") != asks || strings.Count(page, "<form hx-post") != 2 {
+		if strings.Count(page, "hx-confirm") != strings.Count(page, `hx-confirm="The verdict is `+verdict+`: so it is. Advance to new all the same?"`) || strings.Contains(page, "hx-confirm") != asks || strings.Count(page, `<form method="dialog" hx-post`) != 2 {
 			t.Errorf("%s: %s", verdict, page)
 		}
 	}
@@ -77,7 +77,7 @@ func TestTheButtonsOfAMigrationStayItsOwn(t *testing.T) {
 		}), "here")
 		w := httptest.NewRecorder()
 		u.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/migrations", http.NoBody))
-		for _, found := range regexp.MustCompile(`<(?:section|form hx-post="/migrations/step") id="([^"]+)"`).FindAllStringSubmatch(w.Body.String(), -1) {
+		for _, found := range regexp.MustCompile(`<(?:section|form method="dialog" hx-post="/migrations/step") id="([^"]+)"`).FindAllStringSubmatch(w.Body.String(), -1) {
 			all = append(all, found[1])
 		}
 		return all

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -249,5 +250,25 @@ func TestALargeTextIsNotInThePage(t *testing.T) {
 	}
 	if page := get("/limits?like=b", "true"); strings.Contains(page, "<html") || !strings.Contains(page, "bypass until then") || !slices.Contains(asked, "after=&like=b&n=100") {
 		t.Errorf("asked %q: %.2000s", asked, page)
+	}
+}
+
+// A form that the script sends does nothing without the script, and keeps what was typed: as a form of GET it left the
+// page, with all fields in the address.
+func TestFormsOfTheScriptDoNothingWithoutIt(t *testing.T) {
+	pages, err := fs.Glob(templates, "pages/*.html")
+	if err != nil || len(pages) == 0 {
+		t.Fatal(pages, err)
+	}
+	for _, name := range pages {
+		text, err := templates.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, form := range regexp.MustCompile(`<form[^>]*hx-post[^>]*>`).FindAllString(string(text), -1) {
+			if !strings.Contains(form, `method="dialog"`) {
+				t.Errorf("%s: %s", name, form)
+			}
+		}
 	}
 }

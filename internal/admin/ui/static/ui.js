@@ -46,6 +46,12 @@
 		left = null;
 	});
 
+	// Until the scripts are there, a form has method="dialog": the browser does nothing when it is sent, so what was
+	// typed stays, and its buttons cannot be pressed.
+	document.addEventListener("DOMContentLoaded", () => {
+		if (window.htmx) document.body.classList.add("ready");
+	});
+
 	// A text that was reviewed is not checked once more: the check would replace the review.
 	// htmx:confirm comes before hx-sync ends the request that is under way; htmx:beforeRequest comes after that.
 	let reviewed = null;
