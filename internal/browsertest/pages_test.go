@@ -38,6 +38,11 @@ func TestAnOperatorsDay(t *testing.T) {
 			ada.do(ada.dark(true))
 			ada.clean(path + ", dark")
 		}
+		ada.do(ada.size(360, 740))
+		if wide := is[int](ada, `document.documentElement.scrollWidth`); wide > 360 {
+			t.Errorf("%s is %d pixels wide on a phone", path, wide)
+		}
+		ada.do(ada.size(1280, 900))
 	}
 	ada.do(ada.dark(false))
 
