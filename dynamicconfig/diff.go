@@ -77,7 +77,7 @@ func Diff(old, new *Snapshot) []Change {
 	if fields := diffFields(compose.Unmatched(&old.content), compose.Unmatched(&new.content)); len(fields) > 0 {
 		changes = append(changes, Change{Kind: Changed, Section: "unmatched", Fields: fields})
 	}
-	changes = append(changes, diffRules(old.content.Rules, new.content.Rules)...)
+	changes = append(changes, diffRules(old.content.Rules, new.content.Rules, old.sums, new.sums)...)
 	changes = append(changes, diffOverrides(old.content.Overrides, new.content.Overrides)...)
 	names := slices.Values(slices.Concat(old.Values().Names(), new.Values().Names()))
 	for _, name := range slices.Compact(slices.Sorted(names)) {
@@ -100,14 +100,16 @@ func kindOf(had, has bool) ChangeKind {
 	return Changed
 }
 
-func diffRules(old, new []Rule) (changes []Change) {
-	same := func(i, j int) bool { return reflect.DeepEqual(&old[i], &new[j]) } // cheaper than Fields
-	for len(old) > 0 && len(new) > 0 && same(0, 0) {
-		old, new = old[1:], new[1:]
+func diffRules(old, new []Rule, oldSums, newSums []uint64) (changes []Change) {
+	begin, end := 0, 0 // rules that are the same there
+	for begin < min(len(old), len(new)) && oldSums[begin] == newSums[begin] {
+		begin++
 	}
-	for len(old) > 0 && len(new) > 0 && same(len(old)-1, len(new)-1) {
-		old, new = old[:len(old)-1], new[:len(new)-1]
+	for end < min(len(old), len(new))-begin && oldSums[len(old)-1-end] == newSums[len(new)-1-end] {
+		end++
 	}
+	old, new = old[begin:len(old)-end], new[begin:len(new)-end]
+	oldSums, newSums = oldSums[begin:], newSums[begin:]
 	before := make(map[string]int, len(old))
 	for i := range old {
 		before[old[i].Key] = i
@@ -123,7 +125,7 @@ func diffRules(old, new []Rule) (changes []Change) {
 		delete(before, r.Key)
 		reordered = reordered || at < last
 		last = at
-		if same(at, i) {
+		if oldSums[at] == newSums[i] {
 			continue
 		}
 		if fields := diffFields(old[at].Fields(), r.Fields()); len(fields) > 0 {

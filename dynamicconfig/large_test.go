@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // many is a plain config file of n rules.
@@ -118,5 +119,33 @@ func TestOneLargeTextIsParsedOnce(t *testing.T) {
 	}
 	if third, err := Parse("third", []byte(strings.Replace(text.String(), "5/s", "6/s", 1))); err != nil || third.Version() == first.Version() {
 		t.Errorf("another text has the same version, or the error %v", err)
+	}
+}
+
+// Each change is compared four times with the limits before it: that costs little beside reading the text once.
+func TestADifferenceOfOneRuleIsFoundFast(t *testing.T) {
+	text := string(many(20_000))
+	parse := func(text string) (*Snapshot, time.Duration) {
+		began := time.Now()
+		s, err := Parse("limits", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s, time.Since(began)
+	}
+	diffing, parsing := time.Hour, time.Hour
+	for i := range 5 { // on a busy machine, the shortest of several tells
+		old, _ := parse(text)
+		new, took := parse(strings.Replace(text, "limit: 51/s", fmt.Sprintf("limit: %d/s", 60+i), 1))
+		parsing = min(parsing, took)
+		began := time.Now()
+		changes := Diff(old, new)
+		diffing = min(diffing, time.Since(began))
+		if len(changes) != 1 || changes[0].Name != "tenant-000050:orders" {
+			t.Fatal(changes)
+		}
+	}
+	if diffing > parsing/20 {
+		t.Errorf("comparing takes %v, and parsing %v", diffing, parsing)
 	}
 }

@@ -25,6 +25,7 @@ import (
 type Snapshot struct {
 	origin  origin
 	version string
+	sums    []uint64 // of the rules, see fingerprint.Of
 	content build.Content
 
 	parts []*Snapshot // of each file, if there are several; they know the places
@@ -40,7 +41,7 @@ func snapshotOf(o origin, p *strictyaml.Problems, c *build.Content) (*Snapshot, 
 	if err := o.err(p); err != nil {
 		return s, err
 	}
-	s.version = fingerprint.Of(c)
+	s.version, s.sums = fingerprint.Of(c)
 	return s, nil
 }
 

@@ -45,20 +45,17 @@ func setAll(text string, keys []string, fields []Field) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rules := old.Rules()
-	numbers := numbersOf(rules)
+	rules, numbers := numbersOf(old, keys...)
 	before := make(map[string]string)
 	var needed []int
 	for _, key := range keys {
 		at, ok := numbers[key]
 		if !ok {
-			if at = placeFor(rules, key); at >= 0 {
-				before[key] = rules[at].Key
-			}
+			at, before[key] = placeFor(old, key)
 		}
 		needed = append(needed, at)
 	}
-	d, err := read(excerptOf(text, len(rules), needed))
+	d, err := read(excerptOf(text, rules, needed))
 	if err != nil {
 		return "", err
 	}
@@ -96,13 +93,20 @@ func checkFields(fields []Field) error {
 	return nil
 }
 
-// numbersOf are the numbers of rules by their keys.
-func numbersOf(rules []dynamicconfig.Rule) map[string]int {
-	numbers := make(map[string]int, len(rules))
-	for i := range rules {
-		numbers[rules[i].Key] = i
+// numbersOf is how many rules s has, and the numbers of those with these keys.
+func numbersOf(s *dynamicconfig.Snapshot, keys ...string) (rules int, numbers map[string]int) {
+	wanted := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		wanted[key] = true
 	}
-	return numbers
+	numbers = make(map[string]int)
+	for r := range s.Each() {
+		if wanted[r.Key] {
+			numbers[r.Key] = rules
+		}
+		rules++
+	}
+	return rules, numbers
 }
 
 // Remove returns text without the rule whose key is exactly key, and without the comment
@@ -112,12 +116,12 @@ func Remove(text, key string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	rules := old.Rules()
-	number, ok := numbersOf(rules)[key]
+	rules, numbers := numbersOf(old, key)
+	number, ok := numbers[key]
 	if !ok {
 		return "", ErrNoRule
 	}
-	d, err := read(excerptOf(text, len(rules), []int{number}))
+	d, err := read(excerptOf(text, rules, []int{number}))
 	if err != nil {
 		return "", err
 	}
@@ -152,15 +156,20 @@ func (d *document) checked(old *dynamicconfig.Snapshot, keys ...string) (string,
 	return text, nil
 }
 
-// placeFor is the number of the rule before which a new rule with this key stands, or -1
+// placeFor is the number and the key of the rule before which a new rule with this key stands, or -1
 // if it stands last.
-func placeFor(rules []dynamicconfig.Rule, key string) int {
+func placeFor(s *dynamicconfig.Snapshot, key string) (number int, before string) {
 	g, err := dynamicconfig.CompileGlob(key)
 	if err != nil || !(&dynamicconfig.Rule{Key: key}).IsGlob() {
-		return -1 // the check of the result says what is wrong
+		return -1, "" // the check of the result says what is wrong
 	}
-	return slices.IndexFunc(rules, func(r dynamicconfig.Rule) bool {
-		wide, err := dynamicconfig.CompileGlob(r.Key)
-		return err == nil && r.IsGlob() && wide.Covers(g)
-	})
+	for r := range s.Each() {
+		if r.IsGlob() {
+			if wide, err := dynamicconfig.CompileGlob(r.Key); err == nil && wide.Covers(g) {
+				return number, r.Key
+			}
+		}
+		number++
+	}
+	return -1, ""
 }

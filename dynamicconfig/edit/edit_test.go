@@ -5,8 +5,10 @@ package edit
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -199,5 +201,43 @@ func onlyChanges(t *testing.T, old *dynamicconfig.Snapshot, text, key string) {
 		if c.Section != "limits" || c.Name != key {
 			t.Errorf("%q: %v\n%s", key, c, text)
 		}
+	}
+}
+
+// A change of one rule takes memory for the limits that come of it, and little beside: it copied all rules seven times.
+func TestAChangeOfOneRuleCopiesNoOthers(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("limits:\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&b, "  - key: \"k:%05d\"\n    limit: 10/s\n", i)
+	}
+	text := b.String()
+	measure := func(f func() error) uint64 {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		err := f()
+		runtime.ReadMemStats(&after)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return after.TotalAlloc - before.TotalAlloc
+	}
+	parsing := measure(func() error {
+		_, err := dynamicconfig.Parse("limits", []byte(text+"# another\n"))
+		return err
+	})
+	for name, change := range map[string]func() (string, error){
+		"set":    func() (string, error) { return Set(text, "k:10000", Field{"limit", "11/s"}) },
+		"add":    func() (string, error) { return Set(text, "new", Field{"limit", "11/s"}) },
+		"remove": func() (string, error) { return Remove(text, "k:10000") },
+	} {
+		old, err := dynamicconfig.Parse("limits", []byte(text)) // so that the change need not
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := measure(func() error { _, err := change(); return err }); took > parsing+3*parsing/10 {
+			t.Errorf("%s takes %d bytes, and parsing %d", name, took, parsing)
+		}
+		runtime.KeepAlive(old)
 	}
 }

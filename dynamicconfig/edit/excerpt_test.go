@@ -41,7 +41,7 @@ func TestEditsOfAnExcerptAreThoseOfTheWhole(t *testing.T) {
 	for _, r := range s.Rules() {
 		keys = append(keys, r.Key)
 	}
-	numbers := numbersOf(s.Rules())
+	_, numbers := numbersOf(s, keys...)
 	for name, edit := range map[string]func(d *document, key string){
 		"set":    func(d *document, key string) { d.set(d.rules[d.numbers[key]], Field{"burst", "7"}) },
 		"limit":  func(d *document, key string) { d.set(d.rules[d.numbers[key]], Field{"limit", "7/s"}) },

@@ -88,7 +88,8 @@ func overrides(text string, change func([]dynamicconfig.Override) ([]dynamicconf
 	if err != nil {
 		return "", err
 	}
-	d, err := read(excerptOf(text, len(old.Rules()), nil))
+	rules, _ := numbersOf(old)
+	d, err := read(excerptOf(text, rules, nil))
 	if err != nil {
 		return "", err
 	}

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"maps"
 	"math"
@@ -18,15 +19,21 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
-// Of hashes what c means.
-func Of(c *build.Content) string {
+// seed is of the process: nobody can write rules that differ and have one sum.
+var seed = maphash.MakeSeed()
+
+// Of hashes what c means. rules are sums of its rules, by which this process compares them with those of another
+// Content: two rules that differ have two sums.
+func Of(c *build.Content) (version string, rules []uint64) {
 	h := sha256.New()
+	rules = make([]uint64, len(c.Rules))
 	writeProperties(h, c.Properties)
 	fmt.Fprintf(h, " %v\n", c.Unmatched)
 	var text []byte // of one rule after the other
 	for i := range c.Rules {
 		text = appendRule(text[:0], &c.Rules[i])
 		h.Write(text)
+		rules[i] = maphash.Bytes(seed, text)
 	}
 	if c.UnmatchedRule != nil {
 		h.Write(appendRule(text[:0], c.UnmatchedRule))
@@ -42,7 +49,7 @@ func Of(c *build.Content) string {
 	if c.Private { // nothing otherwise, as earlier versions of headgate
 		fmt.Fprintln(h, "private")
 	}
-	return hex.EncodeToString(h.Sum(nil)[:6])
+	return hex.EncodeToString(h.Sum(nil)[:6]), rules
 }
 
 // writeProperties writes p in a form that does not change from one version of headgate to the

@@ -73,7 +73,7 @@ func (a *Answers) dryRun(w http.ResponseWriter, r *http.Request, who *callers.Ca
 	if from := time.Now().Add(-back); since.Before(from) {
 		since = from
 	}
-	d := DryRun{Outcome: versions.Outcome{Rules: len(s.Rules()), Changes: versions.Changes(dynamicconfig.Diff(old, s))}, Since: since, Keys: []DryKey{}}
+	d := DryRun{Outcome: versions.Outcome{Rules: versions.CountRules(s), Changes: versions.Changes(dynamicconfig.Diff(old, s))}, Since: since, Keys: []DryKey{}}
 	s = s.At(time.Now()) // as it would be in force, with its overrides
 	for _, t := range totals {
 		was, _ := old.Match(t.Key)

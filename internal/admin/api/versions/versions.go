@@ -79,7 +79,15 @@ type Outcome struct {
 
 // outcomeOf tells what s changes in old. A nil old is one that cannot be parsed.
 func outcomeOf(s, old *dynamicconfig.Snapshot, changes []dynamicconfig.Change) Outcome {
-	return Outcome{Rules: len(s.Rules()), Changes: Changes(changes), Warnings: reply.Warnings(dynamicconfig.NewWarnings(old, s))}
+	return Outcome{Rules: CountRules(s), Changes: Changes(changes), Warnings: reply.Warnings(dynamicconfig.NewWarnings(old, s))}
+}
+
+// CountRules is how many rules s has, without a copy of them.
+func CountRules(s *dynamicconfig.Snapshot) (n int) {
+	for range s.Each() {
+		n++
+	}
+	return n
 }
 
 // Tag names the version that was made in If-Match.
