@@ -18,6 +18,7 @@ import (
 	"github.com/headgate/headgate/cmd/headgate/internal/adminclient"
 	"github.com/headgate/headgate/cmd/headgate/internal/output"
 	"github.com/headgate/headgate/internal/admin/api/events"
+	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/internal/command"
 	"github.com/headgate/headgate/internal/printable"
 )
@@ -31,7 +32,8 @@ func newEvents() *cobra.Command {
 		Short: "Follow what happens at a decider",
 		Long: `events prints what happens at one decider, until it is interrupted: limits that were stored
 there, limits that came into force or were refused, and members that come, go or do not
-answer. It begins with what the decider remembers, at most 1,000 events.
+answer. It begins with what the decider remembers, at most 1,000 events. It asks a decider that is
+restarted again.
 In JSON, each event is a line; in YAML, a document.`,
 		Example: `  headgate events --admin 10.0.0.7:7936
   headgate events --admin 10.0.0.7:7936 --past -o json`,
@@ -57,7 +59,7 @@ In JSON, each event is a line; in YAML, a document.`,
 				}
 				ctx, cancel := command.WhileRead(ctx, cmd.OutOrStdout())
 				defer cancel()
-				return followEvents(ctx, c, show)
+				return followEvents(ctx, c, cmd.ErrOrStderr(), show)
 			})
 		},
 	}
@@ -67,32 +69,60 @@ In JSON, each event is a line; in YAML, a document.`,
 	return cmd
 }
 
-// followEvents calls show with each event until ctx ends.
-func followEvents(ctx context.Context, c *adminclient.Client, show func(events.Event) error) error {
-	answer, err := c.Open(ctx, http.MethodGet, "/v1/events", "")
-	if err != nil {
-		return err
+// askAgain is how long events waits before it asks a decider again that does not answer any more.
+const askAgain = time.Second
+
+// followEvents calls show with each event until ctx ends. A decider that does not answer any more, as one that is
+// restarted, is asked again, and warn says so.
+func followEvents(ctx context.Context, c *adminclient.Client, warn io.Writer, show func(events.Event) error) error {
+	last, answered := "", false // last names the newest event
+	for {
+		answer, err := c.Open(ctx, http.MethodGet, "/v1/events", "", "Last-Event-ID", last)
+		p, refused := errors.AsType[*reply.Problem](err)
+		switch {
+		case ctx.Err() != nil:
+			return nil // interrupted, or not read any more
+		case err != nil && (!answered || refused && p.Status < http.StatusInternalServerError):
+			return err
+		case err == nil:
+			answered = true
+			if last, err = showEvents(answer.Body, last, show); err != nil {
+				return err
+			}
+			if ctx.Err() == nil {
+				fmt.Fprintln(warn, "the decider does not answer any more, and is asked again")
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(askAgain):
+		}
 	}
-	defer answer.Body.Close()
-	lines := bufio.NewScanner(answer.Body)
+}
+
+// showEvents calls show with each event in body until that ends, and returns the name of the last one. An error is that of show.
+func showEvents(body io.ReadCloser, last string, show func(events.Event) error) (string, error) {
+	defer body.Close()
+	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
+		if id, ok := strings.CutPrefix(lines.Text(), "id: "); ok {
+			last = id
+		}
 		data, ok := strings.CutPrefix(lines.Text(), "data: ")
 		if !ok {
 			continue
 		}
 		var e events.Event
 		if err := json.Unmarshal([]byte(data), &e); err != nil {
-			return err
+			return last, err
 		}
 		if err := show(e); err != nil {
-			return err
+			return last, err
 		}
 	}
-	if ctx.Err() != nil {
-		return nil // interrupted, or not read any more
-	}
-	return fmt.Errorf("the decider does not answer any more: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
+	return last, nil
 }
 
 func printEvent(w io.Writer, e events.Event, o *output.Form) error {

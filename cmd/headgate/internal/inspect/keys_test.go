@@ -88,6 +88,33 @@ func TestEventsEndWithTheirReader(t *testing.T) {
 	}
 }
 
+// A decider that is restarted is asked again for what came after the events that are known; one that takes the right
+// away is not.
+func TestEventsOfADeciderThatIsRestarted(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	daemon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Header.Get("Last-Event-ID"))
+		switch len(asked) {
+		case 1, 3:
+			fmt.Fprintf(w, "id: %d@a\nevent: member\ndata: {\"kind\": \"member\", \"text\": \"event %[1]d\"}\n\n", len(asked))
+		case 2:
+			http.Error(w, `{"title": "Service Unavailable", "status": 503, "detail": "not yet"}`, http.StatusServiceUnavailable)
+		default:
+			http.Error(w, `{"title": "Unauthorized", "status": 401, "detail": "who are you?"}`, http.StatusUnauthorized)
+		}
+	}))
+	defer daemon.Close()
+	out, said, err := execute(t, "events", "--admin", strings.TrimPrefix(daemon.URL, "http://"))
+	if err == nil || !strings.Contains(err.Error(), "who are you?") || strings.Join(asked, " ") != " 1@a 1@a 3@a" {
+		t.Errorf("%v, and %q was asked", err, asked)
+	}
+	runtest.Expect(t, "events", out, "event 1\n", "event 3\n")
+	if strings.Count(said, "the decider does not answer any more, and is asked again\n") != 2 {
+		t.Errorf("said %q", said)
+	}
+}
+
 // A report of migrations says whose decisions it lacks, and what it leaves out.
 func TestAReportOfMigrationsSaysWhatItLacks(t *testing.T) {
 	t.Parallel()
