@@ -42,6 +42,10 @@ type Backend struct {
 	// Damaged reports whether an error says that what the database has cannot be read. Nil: none does.
 	Damaged func(error) bool
 
+	// Index is a statement that makes an index, if there is none: other releases need not know of it.
+	// Default none.
+	Index string
+
 	// Announce is a statement that notifies other processes of the new version, $1. It is
 	// part of the transaction. Default none.
 	Announce string
@@ -108,6 +112,10 @@ func (s *Store) open(ctx context.Context, create bool) (*sql.DB, error) {
 	}
 	if err := migrate(ctx, db, s.backend); err != nil {
 		return nil, errors.Join(s.remedied(err), db.Close())
+	}
+	if s.backend.Index != "" {
+		// Without it all is there too, and slower. The first time takes a while with many large versions.
+		_, _ = db.ExecContext(context.WithoutCancel(ctx), s.backend.Index)
 	}
 	s.db = db
 	return db, nil

@@ -45,9 +45,12 @@ func New(dir string, options ...Option) *sql.Store {
 		o(f)
 	}
 	return sql.New(sql.Backend{
-		Name: f.path, Open: f.open, Stale: f.stale, Remedy: f.remedy, Damaged: damaged, Dialect: goose.DialectSQLite3,
+		Name: f.path, Open: f.open, Stale: f.stale, Remedy: f.remedy, Damaged: damaged, Dialect: goose.DialectSQLite3, Index: index,
 	}, f.poll)
 }
+
+// index has all of a version but its text. To find what comes after a text, SQLite reads all of the text.
+const index = `CREATE INDEX IF NOT EXISTS headgate_limits_without_text ON headgate_limits (number, author, message, time, fingerprint)`
 
 // file is a SQLite file.
 type file struct {

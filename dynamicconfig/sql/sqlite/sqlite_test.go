@@ -7,6 +7,7 @@ import (
 	databasesql "database/sql"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -302,5 +303,41 @@ func TestATimeThatCannotBeIsLeftOut(t *testing.T) {
 		if _, err := json.Marshal(all[0].Time); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// A list of versions, for which a page asks, and the newest one, for which each daemon asks twice a second, are found
+// without their texts, which may have 16 MiB each.
+func TestVersionsAreListedWithoutTheirTexts(t *testing.T) {
+	store := New(t.TempDir())
+	defer store.Close()
+	const versions = 30
+	for i := range versions {
+		text := fmt.Sprintf("limits: []\n# %d\n%s", i, strings.Repeat("# "+strings.Repeat("x", 61)+"\n", 900<<10/64))
+		if _, err := store.Append(t.Context(), history.Change{Base: int64(i), Text: text, Author: "ada", Message: "large"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	least := func(f func() error) time.Duration { // on a busy machine, the shortest of several tells
+		shortest := time.Hour
+		for range 10 {
+			began := time.Now()
+			if err := f(); err != nil {
+				t.Fatal(err)
+			}
+			shortest = min(shortest, time.Since(began))
+		}
+		return shortest
+	}
+	one := least(func() error { _, err := store.Get(t.Context(), 7); return err })
+	list := least(func() error {
+		all, err := store.List(t.Context(), 0, 2*versions)
+		if len(all) != versions {
+			t.Fatal(len(all), err)
+		}
+		return err
+	})
+	if list > one {
+		t.Errorf("%d versions are listed in %v, and one is read with its text in %v", versions, list, one)
 	}
 }
