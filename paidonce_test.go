@@ -159,3 +159,38 @@ func ruledBy(t *testing.T, algorithm, limit string, burst int) *dynamicconfig.Sn
 	}
 	return s
 }
+
+// Hosts that use all of a limit go from elastic to auto and back, plainly or through a migration. The report after a
+// change says what was used of the grant before, so the owner takes nothing for unused that is not.
+func TestAMoveBetweenElasticAndAutoGivesNoBurstAndTakesNone(t *testing.T) {
+	plain := []string{"algorithm: elastic", "algorithm: auto", "algorithm: elastic", "algorithm: auto"}
+	var migrates []string
+	for _, mode := range []string{"old", "old-shadow-new", "new-shadow-old", "new", "new-shadow-old", "old-shadow-new", "old"} {
+		migrates = append(migrates, "migrate: {from: elastic, to: auto, mode: "+mode+"}")
+	}
+	for name, rules := range map[string][]string{"plain": plain, "migration": migrates} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				snapshot := func(how string) *dynamicconfig.Snapshot {
+					s, err := dynamicconfig.Parse("limits.yaml", fmt.Appendf(nil, "limits:\n  - {key: k, limit: 300/s, burst: %d, fallback: closed, %s}\n", autoBurst, how))
+					if err != nil {
+						t.Fatal(err)
+					}
+					return s
+				}
+				c := autoClusterOf(t, 6, 300, snapshot(rules[0]))
+				defer c.close()
+				c.ask(100, 10*time.Second)
+				for _, how := range rules[1:] {
+					before := c.balance()
+					c.worst = 0
+					c.configure(t, snapshot(how))
+					c.ask(100, 5*time.Second)
+					if got := c.balance() - before; got < -autoBurst/3 || -c.worst > autoBurst/3 {
+						t.Errorf("%s: %.0f tokens more than the limit allows in 5 s, and at worst %.0f more than it and a burst", how, got, -c.worst)
+					}
+				}
+			})
+		})
+	}
+}

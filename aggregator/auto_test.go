@@ -47,7 +47,7 @@ func TestOfTwoPoolsTheOneThatAnsweredGoesOn(t *testing.T) {
 			answers, shadow = shadow, answers
 		}
 		a := under(t, rule)
-		step(t, a, time.Hour, "h", reportOf(shadow, 0, 0, s/2, "k"))
+		step(t, a, time.Hour, "h", reportOf(dynamicconfig.Measured(shadow), 0, 0, s/2, "k"))
 		step(t, a, time.Hour, "h", reportOf(answers, 90, 0, s/2, "k"))
 		if err := a.Configure(snapshot(t, cadence, exactRule(0.001, 100))); err != nil {
 			t.Fatal(err)
@@ -97,17 +97,28 @@ func TestAutoAnswersAsExactWhereTheLimitIsLow(t *testing.T) {
 	}
 }
 
-// A key that migrates between exact and auto has a bucket under each.
-func TestExactAndAutoSideBySide(t *testing.T) {
-	for _, m := range []*dynamicconfig.Migration{{From: "exact", To: "auto"}, {From: "auto", To: "exact"}, {From: "elastic", To: "auto"}} {
+// A key that migrates between two names of its pool has another bucket for the one that is only measured.
+// Hosts that have not heard of the migration take from the one that answers.
+func TestWhatIsMeasuredHasABucketOfItsOwn(t *testing.T) {
+	for _, m := range []dynamicconfig.Migration{{From: "exact", To: "auto"}, {From: "auto", To: "exact"}} {
 		r := autoRule(1, 10)
-		r.Algorithm, r.Migration = "", m
+		m.Mode = dynamicconfig.ModeOldShadowNew
+		r.Algorithm, r.Migration = "", &m
 		a := under(t, r)
-		if got := took(t, a, 0, usage.Take{Auto: true, Tokens: 4}); got.Left != 6 {
-			t.Errorf("%+v: auto: %+v", m, got)
+		for _, row := range []struct {
+			take usage.Take
+			left float64
+		}{
+			{usage.Take{Auto: m.To == "auto", Measured: true, Tokens: 4}, 6},
+			{usage.Take{Auto: m.From == "auto", Tokens: 1}, 9},
+			{usage.Take{Auto: m.To == "auto", Tokens: 1}, 8},
+		} {
+			if got := took(t, a, 0, row.take); got.Left != row.left {
+				t.Errorf("%+v: %+v: %+v", m, row.take, got)
+			}
 		}
-		if got := took(t, a, 0, usage.Take{Tokens: 1}); got.Decided != (m.From != "elastic") || got.Decided && got.Left != 9 {
-			t.Errorf("%+v: exact: %+v", m, got)
+		if got := took(t, a, 0, usage.Take{Auto: m.From == "auto", Measured: true, Tokens: 1}); got.Decided {
+			t.Errorf("%+v: what answers is measured: %+v", m, got)
 		}
 	}
 }

@@ -50,8 +50,7 @@ func (c *Core) Step(now time.Duration, host string, report *usage.Report, grants
 // weighers, may name an algorithm that this owner does not have. What it uses counts, as that
 // of a host whose rules name another algorithm than the owner's, and it gets no grants.
 func (c *Core) step(now time.Duration, host string, report *usage.Report, grants *usage.Grants) {
-	alg, err := c.registry.Lookup(report.Algorithm)
-	name := c.registry.Canonical(report.Algorithm)
+	alg, name, err := rules.Lookup(c.registry, report.Algorithm)
 	if err != nil {
 		c.refuse(now, host, "report", fmt.Errorf("%w; what the host uses counts, and it gets no grants", err))
 		name = noAlgorithm

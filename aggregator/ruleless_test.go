@@ -51,15 +51,15 @@ func TestAPoolOutlivesItsRuleUntilItIsFull(t *testing.T) {
 	}
 }
 
-// The owner of a key ends a pool once another one answers: a rule that mentions it later begins a pool that
-// hosts charge with what they used.
-func TestAPoolEndsWhenAnotherAnswers(t *testing.T) {
+// The owner of a key ends a pool that was measured with the measurement: a rule that measures the same later begins
+// another one, which hosts charge with what they used.
+func TestAMeasuredPoolEndsWithTheMeasurement(t *testing.T) {
 	both := exactRule(10, 1000)
 	both.Algorithm, both.Migration = "", &dynamicconfig.Migration{From: algorithm.NameAuto, To: algorithm.NameExact, Mode: dynamicconfig.ModeNew}
 	a := New(algorithm.Builtin(), snapshot(t, cadence, both))
-	took(t, a, s, usage.Take{Tokens: 900, Auto: true})
+	took(t, a, s, usage.Take{Tokens: 900, Auto: true, Measured: true})
 	took(t, a, s, usage.Take{Tokens: 100})
-	wanted(t, a, s, algorithm.NameAuto, "h", 5, 0) // a host with a grant
+	wanted(t, a, s, dynamicconfig.Measured(algorithm.NameAuto), "h", 5, 0) // a host with a grant
 	become(t, a, exactRule(10, 1000))
 	if a.GC(2 * s); a.keys.Len() != 1 {
 		t.Errorf("%d pools", a.keys.Len())
@@ -68,7 +68,7 @@ func TestAPoolEndsWhenAnotherAnswers(t *testing.T) {
 		t.Errorf("%d hosts of no pool", got)
 	}
 	become(t, a, both)
-	if auto, exact := took(t, a, 2*s, usage.Take{Auto: true}).Left, left(t, a, 2*s); auto != 1000 || exact != 910 {
+	if auto, exact := took(t, a, 2*s, usage.Take{Auto: true, Measured: true}).Left, left(t, a, 2*s); auto != 1000 || exact != 910 {
 		t.Errorf("%v tokens under auto, and %v under exact", auto, exact)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/owned"
 	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/aggregator/internal/table"
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -259,11 +260,12 @@ func (u *update) floored(g account.Grant, k *owned.Key, part float64) account.Gr
 // elsewhere takes in row i, whose key has this hash, if the key's rule has
 // another algorithm decide than the one that the host names: because the rules
 // have changed, and one of the two does not know it yet. The host keeps what it
-// has until its lease ends, and the rule's account counts it.
+// has until its lease ends, and the rule's account counts it. What the host only measured
+// counts nowhere.
 func (u *update) elsewhere(i int, hash uint64) error {
 	text := u.usage.Keys[i]
 	_, rule := u.settings.Match(text, u.algorithm)
-	if rule == nil || rules.Bypassed(rule) {
+	if _, measured := dynamicconfig.Plain(u.algorithm); measured || rule == nil || rules.Bypassed(rule) {
 		return nil
 	}
 	name := u.settings.Answering(rule)

@@ -4,29 +4,25 @@ package dynamicconfig
 
 import "github.com/headgate/headgate/dynamicconfig/rule"
 
-// Rule says what a key's limit is and how it is shared.
-type Rule = rule.Rule
-
-// Migration moves a key from one algorithm to another while traffic flows.
-type Migration = rule.Migration
-
-// Mode is the migration stage of a key.
-type Mode = rule.Mode
-
-// Fallback rules a key while a host has no valid grant for it.
-type Fallback = rule.Fallback
-
-// Unmatched says what happens to a key that no rule matches.
-type Unmatched = rule.Unmatched
-
-// Override changes the limit of a rule, of one key or of all rules until a time.
-type Override = rule.Override
-
-// Properties are the cluster-wide settings that are not about one key.
-type Properties = rule.Properties
-
-// Traits are what hosts and rules must know of an algorithm that shares a limit.
-type Traits = rule.Traits
+// What package rule has, by the same names.
+type (
+	// Rule says what a key's limit is and how it is shared.
+	Rule = rule.Rule
+	// Migration moves a key from one algorithm to another while traffic flows.
+	Migration = rule.Migration
+	// Mode is the migration stage of a key.
+	Mode = rule.Mode
+	// Fallback rules a key while a host has no valid grant for it.
+	Fallback = rule.Fallback
+	// Unmatched says what happens to a key that no rule matches.
+	Unmatched = rule.Unmatched
+	// Override changes the limit of a rule, of one key or of all rules until a time.
+	Override = rule.Override
+	// Properties are the cluster-wide settings that are not about one key.
+	Properties = rule.Properties
+	// Traits are what hosts and rules must know of an algorithm that shares a limit.
+	Traits = rule.Traits
+)
 
 // None and Soft are what a Rule says in place of a number.
 const (
@@ -61,6 +57,12 @@ const (
 // TraitsOf returns the Traits of an algorithm that headgate has, or of any weigher on
 // one of its accounts; false if it does not have it.
 func TraitsOf(algorithm string) (Traits, bool) { return rule.TraitsOf(algorithm) }
+
+// Measured is how hosts and owners name an algorithm that is only measured: see rule.Measured.
+func Measured(algorithm string) string { return rule.Measured(algorithm) }
+
+// Plain is the algorithm that is named, and whether it is only measured.
+func Plain(name string) (algorithm string, measured bool) { return rule.Plain(name) }
 
 // SaltKeys has all Shown of this process hash with salt, which is secret. With the
 // same salt on all hosts of a cluster, a key looks the same in all their logs.

@@ -37,8 +37,8 @@ func (d *drained) Do(_ context.Context, op stage.Operation) (stage.Outcome, erro
 	return stage.Outcome{OK: true, Left: d.left}, nil
 }
 
-// owner has a pool for a key under each of exact, auto and elastic that its rule mentions. If
-// a rule mentions none that the one before did, its own goes on with the tokens of that.
+// owner has a pool for a key under the one of exact, auto and elastic that answers, which goes on with the
+// tokens of the one before, and another one while a migration between two of them measures.
 type owner struct {
 	pools map[string]*pool
 	full  float64
@@ -57,6 +57,9 @@ func (o *owner) configure(r dynamicconfig.Rule) {
 	o.rule = r
 	to := o.successor()
 	for _, name := range pooled {
+		if measured := dynamicconfig.Measured(name); !o.mentions(measured) {
+			delete(o.pools, measured)
+		}
 		if to != "" && !o.mentions(name) && o.pools[name] != nil {
 			if o.pools[to] == nil {
 				o.pools[to] = o.pools[name]
@@ -66,11 +69,20 @@ func (o *owner) configure(r dynamicconfig.Rule) {
 	}
 }
 
-func (o *owner) mentions(algorithm string) bool {
-	if m := o.rule.Migration; m != nil {
-		return m.From == algorithm || m.To == algorithm
+// mentions reports whether the rule has the algorithm called name answer or measured.
+func (o *owner) mentions(name string) bool {
+	if o.rule.Migration == nil {
+		return o.rule.Algorithm == name
 	}
-	return o.rule.Algorithm == algorithm
+	from, to := o.rule.Migration.From, o.rule.Migration.To
+	if slices.Contains(pooled, from) && slices.Contains(pooled, to) {
+		if answering(&o.rule) == to {
+			from = dynamicconfig.Measured(from)
+		} else {
+			to = dynamicconfig.Measured(to)
+		}
+	}
+	return from == name || to == name
 }
 
 // successor is the algorithm under which pools go on that the rule does not mention; empty if
@@ -82,15 +94,16 @@ func (o *owner) successor() string {
 	return ""
 }
 
-// under is the pool of a key under an algorithm, and whether the rule mentions that.
-func (o *owner) under(algorithm string) (p *pool, mentioned bool) {
-	mentioned = o.mentions(algorithm)
-	if to := o.successor(); to != "" && !mentioned {
-		algorithm = to
+// under is the pool of a key under this name, and whether the rule mentions that.
+func (o *owner) under(name string) (p *pool, mentioned bool) {
+	mentioned = o.mentions(name)
+	_, measured := dynamicconfig.Plain(name)
+	if to := o.successor(); to != "" && !mentioned && !measured {
+		name = to
 	}
-	if p = o.pools[algorithm]; p == nil {
-		if p = new(pool{drained: drained{left: o.full}}); mentioned || o.successor() != "" { // else no rule has the owner make one
-			o.pools[algorithm] = p
+	if p = o.pools[name]; p == nil {
+		if p = new(pool{drained: drained{left: o.full}}); mentioned || o.successor() != "" && !measured { // else no rule has the owner make one
+			o.pools[name] = p
 		}
 	}
 	return p, mentioned
@@ -103,16 +116,20 @@ func (o *owner) under(algorithm string) (p *pool, mentioned bool) {
 func (o *owner) answer(t rapid.TB, g *limiter.Group, now stage.Instant, admitted int) {
 	for _, b := range driver.Of(g).Report(now) {
 		grants := grantOf(b.Usage.Len(), 1, o.full, time.Minute)
-		if u := &b.Usage; slices.Contains(pooled, u.Algorithm) {
+		u := &b.Usage
+		if algorithm, measured := dynamicconfig.Plain(u.Algorithm); slices.Contains(pooled, algorithm) {
 			grants.Tokens = make([]float64, u.Len())
 			for i := range u.Keys {
 				p, mentioned := o.under(u.Algorithm)
 				p.left, p.lent = p.left+p.lent-float64(u.Allowed[i]), 0
-				if u.Algorithm == "auto" || !mentioned {
+				if algorithm == "auto" || !mentioned {
 					grants.Lease[i] = 0
 					continue
 				}
-				if p.left = min(p.left, o.full-float64(admitted)); u.Wants[i] > 0 { // else it is the last report
+				if !measured {
+					p.left = min(p.left, o.full-float64(admitted))
+				}
+				if u.Wants[i] > 0 { // else it is the last report
 					p.lent = max(p.left, 0)
 					grants.Tokens[i], p.left = p.lent, p.left-p.lent
 				}
@@ -131,7 +148,11 @@ type asked struct {
 }
 
 func (a asked) Do(ctx context.Context, op stage.Operation) (stage.Outcome, error) {
-	p, _ := a.under(a.algorithm)
+	name := a.algorithm
+	if op.Measured {
+		name = dynamicconfig.Measured(name)
+	}
+	p, _ := a.under(name)
 	return p.Do(ctx, op)
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// A rule that begins a second pool at the owner, beside the one that knows what was used, has the
-// host charge the second one with that.
+// A rule that migrates between two of exact, auto and elastic has the one that answers go on with the
+// key's pool, whichever of them it was under before.
 func TestASecondPoolGivesNoSecondBurst(t *testing.T) {
 	exceedsNoBurst(t, "auto elastic auto>elastic:old", "auto elastic elastic>auto:new", "auto elastic elastic>exact:new", "exact elastic exact>elastic:old",
 		"exact elastic elastic>exact:new", "auto even elastic elastic>auto:new", "even>auto:new elastic elastic>auto:new", "auto elastic even elastic>auto:new",

@@ -277,7 +277,7 @@ var unbounded = map[string]bool{
 	"UpdateRequest.payload": true, "UpdateResponse.payload": true, "Usage.keys": true, "Takes.keys": true, "Gossip.keys": true,
 	"Grants.unanswered": true, "Claims.rows": true, "Leases.rows": true, "Claim.keep": true, "Claim.release": true, "Claim.headroom": true,
 	"Band.priority": true, "Lease.learning": true, "Lease.unknown": true, "Takes.caller": true, "Takes.batch": true, "Takes.settled": true,
-	"Takes.told_by": true, "Takes.auto": true, "Withdrawals.caller": true, "Gossip.from": true, "Gossip.version": true, "Gossip.after": true,
+	"Takes.told_by": true, "Takes.auto": true, "Takes.measured": true, "Withdrawals.caller": true, "Gossip.from": true, "Gossip.version": true, "Gossip.after": true,
 	"Gossip.ages": true, "Heard.by": true, "Answer.json": true, "Answered.question": true,
 }
 

@@ -72,6 +72,17 @@ func TraitsOf(algorithm string) (Traits, bool) {
 	return t, ok
 }
 
+// measured begins the names that Measured returns. The names of algorithms have no spaces.
+const measured = "measured "
+
+// Measured is how hosts and owners name an algorithm that a migration only measures, while another one of
+// the same pool answers. The pool is the answering one's. The owner measures with another pool, from
+// which no event that happens is taken.
+func Measured(algorithm string) string { return measured + algorithm }
+
+// Plain is the algorithm that is named, and whether it is only measured.
+func Plain(name string) (algorithm string, isMeasured bool) { return strings.CutPrefix(name, measured) }
+
 // Leases reports whether an algorithm leases a capacity out, as far as its
 // name tells: one of the service's own may do so.
 func Leases(algorithm string) bool {

@@ -77,7 +77,7 @@ func (o *Owners) DoAll(ctx context.Context, ops []stage.Operation, done func(i i
 
 // take is op as its owner is asked for it.
 func (o *Owners) take(op *stage.Operation) usage.Take {
-	take := usage.Take{Key: op.Key, Auto: o.auto, Tokens: op.N, Longest: min(op.Longest, rpc.MaxWait), More: min(op.More, rpc.MaxTokens), Wants: min(op.Wants, rpc.MaxTokens)}
+	take := usage.Take{Key: op.Key, Auto: o.auto, Measured: op.Measured, Tokens: op.N, Longest: min(op.Longest, rpc.MaxWait), More: min(op.More, rpc.MaxTokens), Wants: min(op.Wants, rpc.MaxTokens)}
 	switch op.Kind {
 	case stage.ChargeTokens:
 		take.Spent = usage.SpentBeyond

@@ -66,6 +66,10 @@ type Operation struct {
 
 	Key string
 
+	// Measured means that another of exact, auto and elastic answers for Key. They have one bucket
+	// together, and this is about another one, with which a migration measures.
+	Measured bool
+
 	// Rule says all about the bucket, the max_debt too. The limiter has
 	// checked its max_cost.
 	Rule *dynamicconfig.Rule

@@ -14,7 +14,7 @@ import (
 // Report is what one host did with some keys under one algorithm, in columns:
 // row i of each column is about Keys[i]. All columns have equal length.
 type Report struct {
-	// Algorithm is the name that the keys' rules give.
+	// Algorithm is the name that the keys' rules give, or dynamicconfig.Measured of it.
 	Algorithm string
 
 	// Keys are full keys, `group:name`, without repeats.

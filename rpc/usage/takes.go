@@ -35,9 +35,12 @@ type Take struct {
 	// Key is the full key, `group:name`; 1 to rpc.MaxKeyLength bytes.
 	Key string
 
-	// Auto: the bucket is the key's under the algorithm auto, and not the one
-	// under exact. A key that migrates between the two has both.
+	// Auto: the host asks under the algorithm auto, and not under exact. Both take from the
+	// key's one pool.
 	Auto bool
+
+	// Measured: the bucket is the one that a migration only measures. See Measured.
+	Measured bool
 
 	// Tokens is how many, in [-rpc.MaxTokens, rpc.MaxTokens]. Below 0: to give them
 	// back, which is always OK. 0 asks what is left.
@@ -135,7 +138,7 @@ func (t *Take) Moved(took *Took) float64 {
 
 // Opposite undoes t, which took answers.
 func (t *Take) Opposite(took *Took) Take {
-	back := Take{Key: t.Key, Auto: t.Auto, Tokens: -t.Moved(took)}
+	back := Take{Key: t.Key, Auto: t.Auto, Measured: t.Measured, Tokens: -t.Moved(took)}
 	if back.Tokens > 0 { // it had given them back
 		back.Spent = SpentBeyond
 	}

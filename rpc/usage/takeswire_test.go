@@ -22,7 +22,7 @@ import (
 func sampleTakes() *usage.Takes {
 	return &usage.Takes{Caller: 7, Batch: 300, Settled: 299, Withdrawn: []uint64{299, 1 << 60}, Rows: []usage.Take{
 		{Key: "login:ada", Tokens: 1, Told: 4.5, Ago: 20 * time.Millisecond, By: 9, Handed: true, Rates: 0.5},
-		{Key: "login:ada", Auto: true, Tokens: 1, Longest: time.Second},
+		{Key: "login:ada", Auto: true, Measured: true, Tokens: 1, Longest: time.Second},
 		{Key: "login:\xff", Tokens: -2.25, Longest: -1},
 		{Key: "k", Tokens: 1 << 53, Spent: usage.SpentBeyond},
 		{Key: "k", Tokens: 3, Spent: usage.SpentApart, Told: -1e300, By: 1},
@@ -142,7 +142,7 @@ func TestTakesAreWhatTheGeneratedMessageWouldWrite(t *testing.T) {
 		takes := &usage.Takes{Caller: rapid.Uint64().Draw(t, "caller"), Batch: rapid.Uint64().Draw(t, "batch")}
 		takes.Settled = rapid.Uint64Range(0, takes.Batch).Draw(t, "settled")
 		takes.Withdrawn = rapid.SliceOfN(rapid.Uint64(), 0, 5).Draw(t, "withdrawn")
-		told, auto := rapid.Bool().Draw(t, "told"), rapid.Bool().Draw(t, "auto")
+		told, auto, measured := rapid.Bool().Draw(t, "told"), rapid.Bool().Draw(t, "auto"), rapid.Bool().Draw(t, "measured")
 		for range rapid.IntRange(0, 8).Draw(t, "rows") {
 			row := usage.Take{
 				Key:     string(rapid.SliceOfN(rapid.Byte(), 1, rapid.SampledFrom([]int{1, rpc.MaxKeyLength}).Draw(t, "longest")).Draw(t, "key")),
@@ -154,6 +154,7 @@ func TestTakesAreWhatTheGeneratedMessageWouldWrite(t *testing.T) {
 				row.Longest = 0
 			}
 			row.Auto = auto && rapid.Bool().Draw(t, "this one")
+			row.Measured = measured && rapid.Bool().Draw(t, "is measured")
 			if row.By = rapid.Uint32().Draw(t, "by"); told && row.By != 0 {
 				row.Told = float64(rapid.Float32().Draw(t, "level"))
 				row.Ago = time.Duration(rapid.Int64Range(0, rpc.MaxElapsed.Milliseconds()).Draw(t, "ago")) * time.Millisecond
@@ -183,7 +184,7 @@ func TestTakesAreWhatTheGeneratedMessageWouldWrite(t *testing.T) {
 // codec is checked by.
 func takesMessage(t *usage.Takes) *headgatepb.Takes {
 	m := &headgatepb.Takes{Caller: t.Caller, Batch: t.Batch, Settled: t.Settled, Withdrawn: t.Withdrawn}
-	ones, still, told, auto := true, true, false, false
+	ones, still, told, auto, measured := true, true, false, false, false
 	for i, row := range t.Rows {
 		if i > 0 && row.Key == t.Rows[i-1].Key {
 			m.KeyLengths = append(m.KeyLengths, 0)
@@ -212,7 +213,8 @@ func takesMessage(t *usage.Takes) *headgatepb.Takes {
 			handed = 1 + row.Rates
 		}
 		m.Handed = append(m.Handed, handed)
-		auto = auto || row.Auto
+		m.Measured = append(m.Measured, row.Measured)
+		auto, measured = auto || row.Auto, measured || row.Measured
 		ones, still, told = ones && row.Tokens == 1, still && wait == 2, told || row.By != 0
 	}
 	if ones {
@@ -220,6 +222,9 @@ func takesMessage(t *usage.Takes) *headgatepb.Takes {
 	}
 	if !auto {
 		m.Auto = nil
+	}
+	if !measured {
+		m.Measured = nil
 	}
 	for _, column := range []*[]float64{&m.More, &m.Wants, &m.Handed} {
 		if !slices.ContainsFunc(*column, func(v float64) bool { return v != 0 }) {

@@ -10,6 +10,7 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/aggregator/internal/table"
 	"github.com/headgate/headgate/aggregator/parent"
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 	"github.com/headgate/headgate/rpc/usage"
@@ -65,6 +66,7 @@ func (ks *Keys) Buckets(now time.Duration, by uint32, moved func(key string) boo
 			at := sh.Lock(now)
 			row, ok := e.Key.leave(at)
 			sh.Unlock()
+			_, row.Measured = dynamicconfig.Plain(e.Algorithm)
 			if row.By = by; ok {
 				rows = append(rows, row)
 			}

@@ -17,6 +17,9 @@ func (ks *Keys) Taking(now time.Duration, sh *Shard, s *rules.Settings, hash uin
 	if t.Auto {
 		name = algorithm.NameAuto
 	}
+	if t.Measured {
+		name = dynamicconfig.Measured(name)
+	}
 	rule, name, ok := s.Taken(t.Key, name)
 	if !ok {
 		return nil

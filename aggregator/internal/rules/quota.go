@@ -23,8 +23,9 @@ type ruleName struct{ rule, name string }
 func (s *Settings) newQuotas(before quotas) quotas {
 	all := make(quotas)
 	open := func(rule *dynamicconfig.Rule) {
-		for _, name := range Pooled {
-			if rule.InFlight || !s.mentions(rule, name) {
+		answering, other := s.named(rule)
+		for _, name := range [...]string{answering, other} {
+			if plain, _ := dynamicconfig.Plain(name); rule.InFlight || !IsPooled(plain) {
 				continue
 			}
 			at := ruleName{rule.Key, name}
@@ -42,8 +43,13 @@ func (s *Settings) newQuotas(before quotas) quotas {
 	return all
 }
 
-// Quota counts the keys of the rule with this glob under name; nil if none does.
-func (s *Settings) Quota(glob, name string) *Quota { return s.quotas[ruleName{glob, name}] }
+// Quota counts the keys of the rule with this glob under name, or measured as it; nil if none does.
+func (s *Settings) Quota(glob, name string) *Quota {
+	if q := s.quotas[ruleName{glob, name}]; q != nil {
+		return q
+	}
+	return s.quotas[ruleName{glob, dynamicconfig.Measured(name)}]
+}
 
 // Enter counts a new key if most allows it.
 func (q *Quota) Enter(most int) bool {

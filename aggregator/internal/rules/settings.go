@@ -66,7 +66,7 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, member 
 
 // Match is the rule for the key called text if it has the algorithm called named
 // decide or measured. If not, it is nil, and instead is the rule that there is. Named
-// is a canonical name.
+// is a canonical name, or dynamicconfig.Measured of one, here and below.
 func (s *Settings) Match(text, named string) (rule, instead *dynamicconfig.Rule) {
 	if rule, _ = s.Snapshot.Match(text); rule == nil {
 		return nil, nil
@@ -77,16 +77,28 @@ func (s *Settings) Match(text, named string) (rule, instead *dynamicconfig.Rule)
 	return nil, rule
 }
 
-// mentions reports whether rule has the algorithm called name, which is a canonical
-// name, decide or measured.
+// mentions reports whether rule has the algorithm called name decide or measured.
 func (s *Settings) mentions(rule *dynamicconfig.Rule, name string) bool {
-	return slices.ContainsFunc(rule.Algorithms(), func(n string) bool { return s.registry.Canonical(n) == name })
+	answering, other := s.named(rule)
+	return name == answering || name == other
 }
 
 // Answering is the canonical name of the algorithm that answers for rule: of a
 // migration, one of the two.
 func (s *Settings) Answering(rule *dynamicconfig.Rule) string {
-	return s.registry.Canonical(rule.Algorithms()[max(rule.Answering(), 0)])
+	answering, _ := s.named(rule)
+	return answering
+}
+
+// named are the names of the algorithm that answers for rule, and of the other one of its
+// migration, which is the same if there is none.
+func (s *Settings) named(rule *dynamicconfig.Rule) (answering, other string) {
+	names, i := rule.Algorithms(), max(rule.Answering(), 0)
+	answering, other = s.registry.Canonical(names[i]), s.registry.Canonical(names[len(names)-1-i])
+	if IsPooled(answering) && IsPooled(other) && answering != other && !Bypassed(rule) { // a bypass measures nothing
+		other = dynamicconfig.Measured(other)
+	}
+	return answering, other
 }
 
 // Bypassed reports whether rule, which may be nil, limits nothing.
@@ -94,15 +106,15 @@ func Bypassed(rule *dynamicconfig.Rule) bool {
 	return rule != nil && rule.Answering() < 0
 }
 
-// Shadows reports whether rule has another algorithm answer than the one called named,
-// which is a canonical name.
+// Shadows reports whether rule has another algorithm answer than the one called named.
 func (s *Settings) Shadows(rule *dynamicconfig.Rule, named string) bool {
 	return rule != nil && s.Answering(rule) != named
 }
 
 // Pooled are the names of one account, by how hosts reach it. A rule that names one
 // of them instead of another changes how hosts reach the pool. A rule that migrates
-// from one to another has an account under each.
+// from one to another has the account under the one that answers, and measures the other
+// with an account of its own, which ends with the measurement.
 var Pooled = [...]string{
 	algorithm.ReachNever:   algorithm.NameElastic,
 	algorithm.ReachWhenOut: algorithm.NameAuto,
@@ -111,6 +123,16 @@ var Pooled = [...]string{
 
 // IsPooled reports whether name is one of Pooled.
 func IsPooled(name string) bool { return slices.Contains(Pooled[:], name) }
+
+// Lookup is the algorithm that a report names, and its canonical name.
+func Lookup(r *algorithm.Registry, reported string) (a algorithm.Algorithm, named string, err error) {
+	if plain, measured := dynamicconfig.Plain(reported); measured && IsPooled(r.Canonical(plain)) {
+		a, err = r.Lookup(plain)
+		return a, dynamicconfig.Measured(r.Canonical(plain)), err
+	}
+	a, err = r.Lookup(reported)
+	return a, r.Canonical(reported), err
+}
 
 // Successor is the name under which rule wants the account of a key that is under the one
 // called named: another of Pooled, or another of the same account; or none.
@@ -180,7 +202,8 @@ func (s *Settings) Config(rule *dynamicconfig.Rule, name string) (*account.Confi
 			}
 		}
 	}
-	if c.Algorithm, b.err = s.registry.Build(name, parameters); b.err == nil {
+	plain, _ := dynamicconfig.Plain(name)
+	if c.Algorithm, b.err = s.registry.Build(plain, parameters); b.err == nil {
 		c.Algorithm.Weigher = s.weighers.Bounded(name, c.Algorithm.Weigher)
 	}
 	s.built.Store(ruled{rule, name}, b)

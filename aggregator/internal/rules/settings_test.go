@@ -41,8 +41,12 @@ limits:
 		{"average", "auto", "", true},
 		{"slots", "exact", "", true},
 		{"old", "exact", "exact", false},
-		{"old", "auto", "auto", true},
-		{"new", "exact", "exact", true},
+		{"old", "auto", "exact", true}, // the host has not heard of the rule
+		{"old", "measured auto", "measured auto", true},
+		{"old", "measured exact", "", true},
+		{"new", "exact", "auto", true},
+		{"new", "measured exact", "measured exact", true},
+		{"exact", "measured auto", "", true},
 		{"new", "auto", "auto", false},
 		{"no rule", "auto", "", false},
 	} {

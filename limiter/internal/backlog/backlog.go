@@ -34,7 +34,11 @@ type Stage interface {
 }
 
 // Account is the remote bucket of a key, and the algorithm under which it is asked.
-type Account struct{ Under, Key string }
+type Account struct {
+	Under    string
+	Measured bool // as in stage.Operation
+	Key      string
+}
 
 // Backlog lists the Stages with unsent charges. The zero Backlog is empty. It is safe for concurrent use.
 type Backlog[S Stage] struct {

@@ -15,7 +15,7 @@ type debtor struct {
 	gone   bool
 }
 
-func (d *debtor) Account() Account          { return Account{"exact", "k"} }
+func (d *debtor) Account() Account          { return Account{Under: "exact", Key: "k"} }
 func (d *debtor) Outbox() *elsewhere.Outbox { return &d.outbox }
 func (d *debtor) Gone() bool                { return d.gone }
 

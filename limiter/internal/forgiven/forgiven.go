@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package forgiven is how much of a debt was forgiven since it was made. It is arithmetic, and knows no bucket.
+// Package forgiven is how much of a debt is forgiven under a lower limit, and how much was since it was made. It is arithmetic, and knows no bucket.
 package forgiven
 
-import "math"
+import (
+	"math"
+
+	"golang.org/x/time/rate"
+
+	"github.com/headgate/headgate/dynamicconfig"
+)
 
 // Mark says how much of a bucket's debts was forgiven up to an instant. If tokens that left a
 // debt are given back later, the part that was forgiven does not come back. The Mark is the
@@ -83,4 +89,15 @@ func (m Marks) Parted() Marks {
 	m.in ^= 1
 	m.of[m.in], m.kept = m.kept, own
 	return m
+}
+
+// Follow is the tokens of a bucket whose limit was before, under a rule. Under a lower limit, a
+// debt that is deeper than a charge can make becomes less in proportion, so that
+// it does not take longer to pay.
+func Follow(before rate.Limit, rule *dynamicconfig.Rule, tokens float64) float64 {
+	less := float64(rule.Limit / before)
+	if tokens < 0 && less > 0 && less < 1 {
+		return max(tokens, min(tokens*less, -rule.MostDebt()))
+	}
+	return tokens
 }

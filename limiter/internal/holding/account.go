@@ -47,7 +47,7 @@ func (a *account) filled(now stage.Instant) float64 {
 
 // knows reports whether a bucket has a burst of its own.
 func (a *account) knows() bool {
-	return slices.ContainsFunc(a.buckets, func(of bucket) bool { return of.burst > 0 && !pooled(of.algorithm) })
+	return slices.ContainsFunc(a.buckets, func(of bucket) bool { return of.burst > 0 && !pooled(of.name) })
 }
 
 // full reports whether a may be forgotten, because nothing is missing any more. What is lost is which burst a remote bucket had.
@@ -66,23 +66,23 @@ func (a *account) level() stage.Level {
 	return stage.Level{Limit: a.rule.Limit * rate.Limit(a.part), Burst: room, Tokens: room - a.tokens - a.unhad}
 }
 
-// find is the index of the bucket under an algorithm; below 0 if there is none.
-func (a *account) find(algorithm string) int {
-	return slices.IndexFunc(a.buckets, func(of bucket) bool { return of.algorithm == algorithm })
+// find is the index of the bucket called name; below 0 if there is none.
+func (a *account) find(name string) int {
+	return slices.IndexFunc(a.buckets, func(of bucket) bool { return of.name == name })
 }
 
-// bucket is the one under an algorithm, which a is to know from now on.
-func (a *account) bucket(algorithm string) *bucket {
-	i := a.find(algorithm)
+// bucket is the one called name, which a is to know from now on.
+func (a *account) bucket(name string) *bucket {
+	i := a.find(name)
 	if i < 0 {
-		i, a.buckets = len(a.buckets), append(a.buckets, bucket{algorithm: algorithm})
+		i, a.buckets = len(a.buckets), append(a.buckets, bucket{name: name})
 	}
 	return &a.buckets[i]
 }
 
 // counts has the bucket that s asks count what it gets back once s has left.
 func (a *account) counts(s *report.Subject) {
-	i, asks := a.find(s.Algorithm()), remote.Of(s.Part())
+	i, asks := a.find(s.Name()), remote.Of(s.Part())
 	if i >= 0 && asks != nil {
 		of := &a.buckets[i]
 		if of.heard == nil {
@@ -145,7 +145,7 @@ func (b *before) settleBuckets(p *passed) {
 	a := &b.account
 	for _, s := range b.Subjects() {
 		if asks := remote.Of(s.Part()); asks != nil {
-			if of := a.bucket(s.Algorithm()); of.heard == nil {
+			if of := a.bucket(s.Name()); of.heard == nil {
 				of.heard = asks.Heard
 			}
 		}
@@ -159,18 +159,18 @@ func (b *before) settleBuckets(p *passed) {
 	for i := range a.buckets {
 		of := &a.buckets[i]
 		of.listen(b.now)
-		if s := b.Find(of.algorithm); s != nil && s.Rate != nil {
+		if s := b.Find(of.name); s != nil && s.Rate != nil {
 			n := s.Rate.TakeReturned()
 			of.latest.back, of.latest.late = of.latest.back+n, of.latest.late+n
 		}
-		if p.used > 0 && (of.algorithm == b.plan.answering() || measured != nil && of.algorithm == measured.Algorithm()) {
+		if p.used > 0 && (of.name == b.plan.answering() || measured != nil && of.name == measured.Name()) {
 			of.latest.asked++ // for some of that, it may be asked in the background
 		}
 		switch {
 		case of.latest.asked == 0:
 		case rule != nil:
 			of.follow(a, rule)
-		case !pooled(of.algorithm): // a Stage that left gave tokens back under its own rule
+		case !pooled(of.name): // a Stage that left gave tokens back under its own rule
 			of.mayFollow(a)
 		}
 		of.lacked = of.tokens
@@ -235,13 +235,13 @@ func (b *before) settleAnswering(level stage.Level, p *passed) {
 			least = 0
 		}
 		of.tokens = min(of.tokens+used, deepest, max(least, level.Burst-level.Tokens-level.Above, 0))
-	case heard(b) || pooled(of.algorithm):
+	case heard(b) || pooled(of.name):
 		of.lack, of.limit = a.lack, a.rule.Limit
 		if of.latest.late > 0 {
 			of.giveBack(float64(of.latest.late), a.hosts)
 		}
 	}
-	if of.alone = of.alone || len(b.plan.pools()) == 1; s != nil {
+	if s != nil {
 		of.lack.fill(float64(s.Unreported(b.now) + s.Uncharged()))
 	}
 	a.counts(a.issuer)
@@ -255,7 +255,7 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 		return
 	}
 	a := &b.account
-	of := a.bucket(measured.Algorithm())
+	of := a.bucket(measured.Name())
 	missed, back := float64(refused-of.refused), float64(of.latest.back)
 	if level.Remote { // both buckets show what hosts use
 		missed, back = 0, 0
@@ -281,7 +281,7 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 func heard(b *before) bool {
 	measured, _ := b.measuredRemote()
 	return slices.ContainsFunc(b.account.buckets, func(of bucket) bool {
-		return of.latest.asked != 0 && (of.algorithm == b.plan.answering() || measured != nil && of.algorithm == measured.Algorithm())
+		return of.latest.asked != 0 && (of.name == b.plan.answering() || measured != nil && of.name == measured.Name())
 	})
 }
 
@@ -297,12 +297,12 @@ func (b *before) follow(next *Plan) {
 	a.lack, a.rule = a.under(a.worn == 0, a.limit, next.Rule, a.hosts), next.Rule
 	a.unhad = min(a.unhad, max(a.part*a.burst-a.tokens-had, 0))
 	a.worn = max(a.worn, a.tokens)
-	kept := a.buckets[:0]
+	kept, there := a.buckets[:0], a.find(next.answering()) >= 0
 	for _, of := range a.buckets {
-		if pooled(of.algorithm) { // an owner follows its key's rule
+		if pooled(of.name) { // an owner follows its key's rule
 			of.lack = of.under(of.tokens <= 0, a.limit, next.Rule, a.hosts)
 		}
-		if of.goesOn(b.plan, next) {
+		if of.goesOn(b.plan, next, there) {
 			kept = append(kept, of)
 		}
 	}
@@ -313,7 +313,7 @@ func (b *before) follow(next *Plan) {
 // that goes on is not charged.
 func (b *before) charge(t *share.Terms, takesOver bool) int64 {
 	a := &b.account
-	of := a.bucket(t.Algorithm)
+	of := a.bucket(t.Name())
 	if !takesOver {
 		return 0
 	}

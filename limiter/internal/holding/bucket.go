@@ -3,23 +3,21 @@
 package holding
 
 import (
-	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
-	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/forgiven"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
 // bucket is a remote bucket.
 type bucket struct {
 	lack
-	algorithm string
-	limit     rate.Limit // by which it follows another rule, if it is not a pool
-	alone     bool       // it is a pool, and the key's owner has no other
+	name  string     // that of the Terms
+	limit rate.Limit // by which it follows another rule, if it is not a pool
 
 	heard   *elsewhere.Heard // nil if no Stage asks it
 	seen    news             // of heard, in all
@@ -62,7 +60,7 @@ func (of *bucket) fill(tokens, hosts float64) {
 
 // follow says that the bucket was asked under rule. Only a pool follows the rule before it is asked.
 func (of *bucket) follow(a *account, rule *dynamicconfig.Rule) {
-	if !pooled(of.algorithm) {
+	if !pooled(of.name) {
 		of.lack, of.limit = of.under(of.burst == 0 || of.tokens < 0, of.limit, rule, a.hosts), rule.Limit
 	}
 }
@@ -93,21 +91,22 @@ func (of *bucket) giveBack(tokens, hosts float64) {
 // is full under any burst.
 const remembers = 10 * time.Minute
 
-// goesOn reports whether the bucket is there after a change of plans. The owner of a key has a pool
-// under each of exact, auto and elastic that the key's rule mentions. Once one of them answers, those that the rule does
-// not mention end. The one that answers goes on with the tokens of a pool that ends, unless it was there before, or
-// another algorithm answered beside that pool.
-func (of *bucket) goesOn(was, next *Plan) bool {
-	if !pooled(of.algorithm) {
+// goesOn reports whether the bucket is there after a change of plans. The owner of a key has one pool for exact, auto
+// and elastic. Once one of them answers that has no bucket of its own yet, it goes on with the tokens of the one before,
+// unless another algorithm answered beside that. A measured bucket ends with the measurement.
+func (of *bucket) goesOn(was, next *Plan, had bool) bool {
+	to := next.answering()
+	switch _, measured := dynamicconfig.Plain(of.name); {
+	case next.has(of.name):
 		return true
+	case measured:
+		return false
+	case !pooled(of.name) || !pooled(to):
+		return true
+	case had || was.answering() != of.name && was.answering() != "" && was.has(of.name):
+		return false
 	}
-	if to := next.answering(); pooled(to) && !slices.Contains(next.pools(), of.algorithm) {
-		if !of.alone || was.answering() != of.algorithm && slices.Contains(was.pools(), of.algorithm) {
-			return false
-		}
-		of.algorithm = to
-	}
-	of.alone = of.alone && !slices.ContainsFunc(next.pools(), func(pool string) bool { return pool != of.algorithm })
+	of.name = to
 	return true
 }
 
@@ -121,7 +120,7 @@ func (l *lack) fill(tokens float64) { l.tokens = max(l.tokens-tokens, min(l.toke
 // tokens, and a debt becomes less if the limit does.
 func (l lack) under(full bool, limit rate.Limit, rule *dynamicconfig.Rule, hosts float64) lack {
 	if !full {
-		l.tokens = max(rule.Burst/hosts-share.FollowDebt(limit, rule, l.burst/hosts-l.tokens), 0)
+		l.tokens = max(rule.Burst/hosts-forgiven.Follow(limit, rule, l.burst/hosts-l.tokens), 0)
 	}
 	l.burst = rule.Burst
 	return l

@@ -85,8 +85,9 @@ func unit(s *report.Subject) int {
 	return 0
 }
 
-// pooled reports whether the owner of a key has one pool for this algorithm and others.
-func pooled(algorithm string) bool {
+// pooled reports whether the owner of a key has a pool for the algorithm of Terms of this name.
+func pooled(name string) bool {
+	algorithm, _ := dynamicconfig.Plain(name)
 	traits, _ := dynamicconfig.TraitsOf(algorithm)
 	return traits.Pooled
 }

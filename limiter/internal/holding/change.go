@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/headgate/headgate/limiter/internal/forgiven"
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
@@ -61,7 +62,7 @@ func (c *Change) fill() {
 	}
 	tokens := math.Inf(1)
 	if len(stay) > 0 && old.Stage != nil {
-		tokens = share.FollowDebt(old.plan.Rule.Limit, rule, old.tokensFor(c.builder.Links[next.plan.answering()] == nil))
+		tokens = forgiven.Follow(old.plan.Rule.Limit, rule, old.tokensFor(c.builder.Links[next.plan.answering()] == nil))
 	}
 	if !rule.InFlight {
 		if old.follow(next.plan); len(stay) == 0 {
@@ -77,7 +78,7 @@ func (c *Change) fill() {
 	}
 	for i, t := range next.plan.Terms {
 		answers, measured := i == next.plan.Answers, c.builder.Migrator.Stages != nil && i == next.plan.measured()
-		at, charge := slices.IndexFunc(stay, func(s *report.Subject) bool { return s.Algorithm() == t.Algorithm }), int64(0)
+		at, charge := slices.IndexFunc(stay, func(s *report.Subject) bool { return s.Name() == t.Name() }), int64(0)
 		if elsewhere := c.builder.Links[t.Algorithm] != nil || t.ChargedByReports(); elsewhere && !rule.InFlight && (answers || measured) {
 			charge = old.charge(t, at < 0 || !old.charged(stay[at], answers))
 		}
@@ -126,7 +127,7 @@ func (c *Change) adopt(s *report.Subject, t *share.Terms) {
 		s.Part().Steer(now, c.old.hosts)
 		return
 	}
-	if p := remote.Of(s.Part()); p != nil && !p.Asks(t.Algorithm) {
+	if p := remote.Of(s.Part()); p != nil && !p.Asks(t) {
 		p.Leave()
 		s.SetPart(now, r)
 	}

@@ -112,10 +112,10 @@ func (h *Holding) CountBeside(n int64, bypassed bool) {
 // Has reports whether there are parts.
 func (h *Holding) Has() bool { return h.pair[0] != nil }
 
-// Find is the part under an algorithm; nil if there is none.
-func (h *Holding) Find(algorithm string) *report.Subject {
+// Find is the part whose Terms have this name; nil if there is none.
+func (h *Holding) Find(name string) *report.Subject {
 	for _, p := range h.Subjects() {
-		if p.Algorithm() == algorithm {
+		if p.Name() == name {
 			return p
 		}
 	}

@@ -21,7 +21,14 @@ func (p *Plan) answering() string {
 	if p == nil || p.Answers < 0 {
 		return ""
 	}
-	return p.Terms[p.Answers].Algorithm
+	return p.Terms[p.Answers].Name()
+}
+
+// MarkMeasured marks the one of two Terms that is measured, if the other one answers out of the same pool.
+func (p *Plan) MarkMeasured() {
+	if len(p.Terms) == 2 && p.Answers >= 0 && p.Terms[0].Traits.Pooled && p.Terms[1].Traits.Pooled {
+		p.Terms[1-p.Answers].Measured = true
+	}
 }
 
 // measured is which of the Terms a migration asks beside the one that answers; below 0 if none.
@@ -32,21 +39,14 @@ func (p *Plan) measured() int {
 	return -1
 }
 
-// goesOn reports whether p has one pool, which answers, and goes on under the algorithm of next
+// goesOn reports whether the key's pool answers under p, and goes on under the algorithm of next
 // that answers.
 func (p *Plan) goesOn(next *Plan) bool {
 	was := p.answering()
-	return pooled(was) && len(p.pools()) == 1 && pooled(next.answering()) && !slices.Contains(next.pools(), was)
+	return pooled(was) && pooled(next.answering()) && !next.has(was)
 }
 
-// pools are the algorithms of p under which the owner of a key has a pool.
-func (p *Plan) pools() (pools []string) {
-	if p != nil {
-		for _, t := range p.Terms {
-			if t.Traits.Pooled {
-				pools = append(pools, t.Algorithm)
-			}
-		}
-	}
-	return pools
+// has reports whether one of the Terms of p, which may be nil, has this name.
+func (p *Plan) has(name string) bool {
+	return p != nil && slices.ContainsFunc(p.Terms, func(t *share.Terms) bool { return t.Name() == name })
 }

@@ -115,6 +115,7 @@ func (a *ruleState) init() {
 	for i, name := range a.Rule.Algorithms() {
 		a.Terms = append(a.Terms, a.of.set.shareTerms(a, name, i == a.Answers))
 	}
+	a.MarkMeasured()
 }
 
 // unmatched reports whether a is for keys that no rule matches.

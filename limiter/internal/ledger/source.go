@@ -43,8 +43,8 @@ func (s *Source) Common() *share.Base {
 // Terms are those in force.
 func (s *Source) Terms() *share.Terms { return s.Common().Terms() }
 
-// Algorithm is the one whose terms are in force.
-func (s *Source) Algorithm() string { return s.Terms().Algorithm }
+// Name is that of the terms in force.
+func (s *Source) Name() string { return s.Terms().Name() }
 
 // Chargeable is how many of n tokens a bucket can be charged with.
 func (s *Source) Chargeable(n int64) int64 { return s.Terms().Chargeable(n) }

@@ -34,10 +34,11 @@ type switches struct {
 type flags uint32
 
 const (
-	owned   flags = 1 << iota // see counted; it does not change
-	asks                      // of an Auto: there is no grant; readers need no other field to match it
-	maxDebt                   // the rule has one
-	gone                      // see Stage.Leave
+	owned    flags = 1 << iota // see counted; it does not change
+	asks                       // of an Auto: there is no grant; readers need no other field to match it
+	maxDebt                    // the rule has one
+	gone                       // see Stage.Leave
+	measured                   // the bucket is one of those that migrations only measure; it does not change
 )
 
 // is reports whether f is true, or one of several.

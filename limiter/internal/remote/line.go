@@ -31,8 +31,10 @@ type line struct {
 	mu sync.Mutex // held while what is in force changes under an Auto, while gone does, and while a fallback is reported of
 }
 
-// Asks reports whether it is the Remote of algorithm that is asked.
-func (l *line) Asks(algorithm string) bool { return l.under == algorithm }
+// Asks reports whether it is asked as t wants.
+func (l *line) Asks(t *share.Terms) bool {
+	return l.under == t.Algorithm && l.is(measured) == t.Measured
+}
 
 // do asks the remote.
 func (l *line) do(ctx context.Context, op stage.Operation) (stage.Outcome, error) {

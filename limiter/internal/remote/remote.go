@@ -46,6 +46,7 @@ func Of(p share.Part) *Stage {
 func (s *Stage) init(r *share.Rate, l *Link) {
 	s.Rate, s.Link, s.own, s.Heard = r, l, new(share.AdmittedRemote), new(elsewhere.Heard)
 	s.set(maxDebt, r.Terms().Debt > 0)
+	s.set(measured, r.Terms().Measured)
 	s.tokens.Init()
 	if before := l.host.backlog.Before(s); before != nil && before.outbox.Begin() {
 		rule := r.Terms().Rule
@@ -130,18 +131,18 @@ func (s *Stage) SetTerms(now stage.Instant, t *share.Terms) {
 	tokens := s.tokens.At(now, before)
 	s.Rate.SetTerms(now, t)
 	s.set(maxDebt, t.Debt > 0)
-	follows := share.FollowDebt(before.Limit, t.Rule, tokens)
+	follows := forgiven.Follow(before.Limit, t.Rule, tokens)
 	if follows != tokens {
 		s.UpdateRemoteMark(func(m forgiven.Mark) forgiven.Mark { return m.After(tokens, follows) })
 	}
 	if (before.Limit != t.Rule.Limit || before.Burst != t.Rule.Burst) && s.tokens.Asked() {
-		s.tokens.Change(now, before, t.Rule, func(tokens float64) float64 { return share.FollowDebt(before.Limit, t.Rule, tokens) })
+		s.tokens.Change(now, before, t.Rule, func(tokens float64) float64 { return forgiven.Follow(before.Limit, t.Rule, tokens) })
 	}
 }
 
 // ask asks the remote for q, and for a loan beside it.
 func (s *Stage) ask(ctx context.Context, q stage.Request, l loan) (stage.Outcome, error) {
-	op := stage.Operation{Key: s.Key(), Rule: s.Terms().Rule, N: float64(q.N), Longest: min(max(q.Longest, 0), maxAsk), More: l.most, Wants: l.wants}
+	op := stage.Operation{Key: s.Key(), Measured: s.is(measured), Rule: s.Terms().Rule, N: float64(q.N), Longest: min(max(q.Longest, 0), maxAsk), More: l.most, Wants: l.wants}
 	do := s.do
 	if s.outbox.HasBarrier() {
 		do = s.askAfter
@@ -327,7 +328,7 @@ func (s *Stage) Asking() bool { return true }
 func (s *Stage) RefillElsewhere(ctx context.Context, now stage.Instant) error {
 	rule := s.Terms().Rule
 	n := min(math.Ceil(rule.Burst+rule.MostDebt()), float64(bucket.MaxCost))
-	outcome, err := s.do(ctx, stage.Operation{Kind: stage.FillTokens, ID: rand.Uint64() | 1, Key: s.Key(), Rule: rule, N: n})
+	outcome, err := s.do(ctx, stage.Operation{Kind: stage.FillTokens, ID: rand.Uint64() | 1, Key: s.Key(), Measured: s.is(measured), Rule: rule, N: n})
 	if err == nil {
 		s.tokens.Set(now, rule, outcome.Left)
 		s.RefillRemote()

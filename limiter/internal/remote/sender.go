@@ -23,7 +23,9 @@ type sender struct {
 func (s *sender) Outbox() *elsewhere.Outbox { return &s.outbox }
 
 // Account implements backlog.Stage.
-func (s *sender) Account() backlog.Account { return backlog.Account{Under: s.under, Key: s.Key()} }
+func (s *sender) Account() backlog.Account {
+	return backlog.Account{Under: s.under, Measured: s.is(measured), Key: s.Key()}
+}
 
 // Gone implements backlog.Stage.
 func (s *sender) Gone() bool { return s.is(gone) }
@@ -107,7 +109,11 @@ func (s *sender) next() *stage.Operation {
 	if s.is(gone) {
 		rule = cmp.Or(s.host.config.RateRule(s.Key()), rule)
 	}
-	return s.outbox.Next(s.Key(), rule)
+	op := s.outbox.Next(s.Key(), rule)
+	if op != nil {
+		op.Measured = s.is(measured)
+	}
+	return op
 }
 
 // record notes how the Operation ended. The error is why it is to be sent again later.

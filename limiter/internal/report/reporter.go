@@ -265,7 +265,7 @@ func (r *Reporter) Apply(now stage.Instant, b *Batch, rows []int, grants *usage.
 		}
 		// An answer that was overtaken says nothing any more, nor does one that comes
 		// when its lease has ended: the host was suspended.
-		if lease[i] == 0 || terms.Algorithm != b.Usage.Algorithm || int32(row.number-s.answeredNo.Load()) <= 0 || now.Sub(b.at) >= lease[i] {
+		if lease[i] == 0 || terms.Name() != b.Usage.Algorithm || int32(row.number-s.answeredNo.Load()) <= 0 || now.Sub(b.at) >= lease[i] {
 			continue
 		}
 		s.answeredNo.Store(row.number)

@@ -75,7 +75,7 @@ func (r *retired) report(now stage.Instant, round *Round) {
 }
 
 // successor is what the key of s has now under the algorithm of s; nil if there is nothing.
-func successor(s *Subject) *Subject { return s.reporter.successor(s.Common().Key(), s.Algorithm()) }
+func successor(s *Subject) *Subject { return s.reporter.successor(s.Common().Key(), s.Name()) }
 
 // passOn has to report what s has used and not reported.
 func passOn(now stage.Instant, s, to *Subject) {

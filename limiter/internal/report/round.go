@@ -107,8 +107,8 @@ func (r *Round) add(s *Subject) {
 		s.pulse.refused, s.pulse.credit = 0, maxFollowUps
 	}
 	b := r.last
-	if b == nil || b.Usage.Algorithm != terms.Algorithm {
-		b = r.batch(terms.Algorithm, terms.Traits.Early)
+	if name := terms.Name(); b == nil || b.Usage.Algorithm != name {
+		b = r.batch(name, terms.Traits.Early)
 	}
 	i, u := len(b.rows), &b.room
 	if i == cap(b.rows) {

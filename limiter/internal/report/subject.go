@@ -98,7 +98,9 @@ func (s *Subject) ContinueUnder(now stage.Instant, t *share.Terms, used int64, h
 		s.Paid(now)
 		used = 0
 	case pools && s.Common().Granted():
-		s.returnGrant(now)
+		if !t.Reports || !s.HasUnreported(now) { // else the next report says what was used of the grant
+			s.returnGrant(now)
+		}
 		used = min(used, pending)
 	case pools && t.Reports && was.Traits.Asks:
 		used = 0
@@ -113,7 +115,7 @@ func (s *Subject) ContinueUnder(now stage.Instant, t *share.Terms, used int64, h
 		}
 	}
 	s.Part().SetTerms(now, t) // first, because the old fallback may let all pass
-	if last := s.reporter.retired.returned[s.Common().Key()]; last != nil && last.Algorithm() == t.Algorithm {
+	if last := s.reporter.retired.returned[s.Common().Key()]; last != nil && last.Name() == t.Name() {
 		passOn(now, last, s) // now, because the host may ask before the next regular report
 	}
 	s.Part().Forget(now, hosts)
@@ -128,8 +130,8 @@ func (s *Subject) TakeOver(now stage.Instant, n int64) {
 	}
 }
 
-// returnGrant returns the grant of s, which goes on under other terms: the next report says under the terms in
-// force what s has used and not reported yet.
+// returnGrant returns the grant of s, which goes on under other terms: the next regular report says under the terms in
+// force what s has used and not reported yet. An earlier one under the other terms would have the owner take that for unused.
 func (s *Subject) returnGrant(now stage.Instant) {
 	upTo := s.Count(now)
 	allowed, rejected, _ := upTo.Since(s.Acked)

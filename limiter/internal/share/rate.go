@@ -191,13 +191,13 @@ func (r *Rate) Spend(now stage.Instant, n int64) {
 // Own implements RatePart.
 func (r *Rate) Own() *Rate { return r }
 
-// SetTerms implements Part. Debts follow: see FollowDebt.
+// SetTerms implements Part. Debts follow: see forgiven.Follow.
 func (r *Rate) SetTerms(now stage.Instant, t *Terms) {
 	before := r.Terms().Rule.Limit
 	r.Base.SetTerms(now, t)
 	r.ChargeInactive(now)
 	tokens, kept := r.bucket.Tokens(now), r.inactive.tokens
-	decides, inactive := FollowDebt(before, t.Rule, tokens), FollowDebt(before, t.Rule, kept)
+	decides, inactive := forgiven.Follow(before, t.Rule, tokens), forgiven.Follow(before, t.Rule, kept)
 	r.mark(r.extra().marks.Change(
 		func(of forgiven.Mark) forgiven.Mark { return of.After(tokens, decides) },
 		func(own forgiven.Mark) forgiven.Mark { return own.After(kept, inactive) },

@@ -18,6 +18,7 @@ import (
 type Terms struct {
 	Rule      *dynamicconfig.Rule
 	Algorithm string
+	Measured  bool // while another algorithm of the same pool answers: see dynamicconfig.Measured
 	Traits    dynamicconfig.Traits
 
 	// Reports: the host reports to the keys' owners and gets grants from them.
@@ -32,6 +33,14 @@ type Terms struct {
 
 	// Asked is where what the Parts asked their owners is added up, like Counts.
 	Asked *Asked
+}
+
+// Name is that of the Algorithm in reports.
+func (t *Terms) Name() string {
+	if t.Measured {
+		return dynamicconfig.Measured(t.Algorithm)
+	}
+	return t.Algorithm
 }
 
 // borrows is how far into the future waits and debts may take tokens.
@@ -88,17 +97,6 @@ func (t *Terms) fallback(hosts int) Level {
 	default:
 		return t.Even(hosts)
 	}
-}
-
-// FollowDebt is the tokens of a bucket whose limit was before, under a rule. Under a lower limit, a
-// debt that is deeper than a charge can make becomes less in proportion, so that
-// it does not take longer to pay.
-func FollowDebt(before rate.Limit, rule *dynamicconfig.Rule, tokens float64) float64 {
-	less := float64(rule.Limit / before)
-	if tokens < 0 && less > 0 && less < 1 {
-		return max(tokens, min(tokens*less, -rule.MostDebt()))
-	}
-	return tokens
 }
 
 // evenSlots is one host's part of the limit, rounded down. It is at least one slot

@@ -13,7 +13,7 @@ import (
 )
 
 // Encoder writes one message. Its methods leave out fields of their zero value,
-// and columns in which all values are zero. Field numbers are at most 15.
+// and columns in which all values are zero.
 type Encoder struct {
 	b []byte
 }
@@ -115,7 +115,7 @@ func (e *Encoder) Column(number protowire.Number, n int, value func(i int) uint6
 	for i := range n {
 		b = appendVarint(b, value(i))
 	}
-	e.endIf(start, b, n > 0)
+	e.endIf(number, start, b, n > 0)
 }
 
 // Varints writes a column of n numbers, if one of them is not byDefault.
@@ -126,7 +126,7 @@ func (e *Encoder) Varints(number protowire.Number, n int, byDefault uint64, valu
 		differ |= v ^ byDefault
 		b = appendVarint(b, v)
 	}
-	e.endIf(start, b, differ != 0)
+	e.endIf(number, start, b, differ != 0)
 }
 
 // Floats writes a column as float32. Optional columns are left out if they are
@@ -176,12 +176,12 @@ func (e *Encoder) end(start int, b []byte) {
 }
 
 // endIf ends a column, or leaves it out.
-func (e *Encoder) endIf(start int, b []byte, keep bool) {
+func (e *Encoder) endIf(number protowire.Number, start int, b []byte, keep bool) {
 	if keep {
 		e.end(start, b)
 		return
 	}
-	e.b = b[:start-2] // without its tag, which has one byte
+	e.b = b[:start-1-protowire.SizeTag(number)]
 }
 
 // fixed begins a field of length bytes, and returns the room for them.

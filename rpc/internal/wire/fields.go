@@ -203,7 +203,8 @@ func (fs Fields[M]) WriteColumns(e *Encoder, rows []M) {
 		if f.kind == Skip {
 			continue
 		}
-		start, b, differ := e.begin(protowire.Number(i)), e.b, uint64(0)
+		number := protowire.Number(i)
+		start, b, differ := e.begin(number), e.b, uint64(0)
 		for row := range rows {
 			v := f.get(&rows[row])
 			differ |= v ^ f.byDefault
@@ -216,7 +217,7 @@ func (fs Fields[M]) WriteColumns(e *Encoder, rows []M) {
 				b = binary.LittleEndian.AppendUint64(b, v)
 			}
 		}
-		e.endIf(start, b, differ != 0)
+		e.endIf(number, start, b, differ != 0)
 	}
 }
 

@@ -37,15 +37,15 @@ type hash uint64
 
 // account is one of a key's buckets.
 type account struct {
-	key  string
-	auto bool
+	key      string
+	measured bool
 }
 
-func accountOf(t *usage.Take) account { return account{t.Key, t.Auto} }
+func accountOf(t *usage.Take) account { return account{t.Key, t.Measured} }
 
 // compare orders a key's buckets beside each other.
 func (a account) compare(b account) int {
-	return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(wire.Bit(a.auto), wire.Bit(b.auto)))
+	return cmp.Or(strings.Compare(a.key, b.key), cmp.Compare(wire.Bit(a.measured), wire.Bit(b.measured)))
 }
 
 type lastAnswer struct {
@@ -63,7 +63,7 @@ func (k *lastAnswers) part(of account) (*answersPart, hash) {
 	k.once.Do(func() { k.seed = maphash.MakeSeed() })
 	h := hash(maphash.String(k.seed, of.key))
 	p := &k.parts[h%hash(len(k.parts))]
-	if of.auto {
+	if of.measured {
 		h = ^h
 	}
 	p.mu.Lock()

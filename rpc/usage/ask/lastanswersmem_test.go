@@ -93,11 +93,11 @@ func TestEachAccountHasAnAnswerOfItsOwn(t *testing.T) {
 		k.record(0, account{key, true}, usage.Took{Decided: true, Left: float64(-i)}, 2)
 	}
 	for i := range 1000 {
-		plain, auto := usage.Take{Key: fmt.Sprint("key-", i)}, usage.Take{Key: fmt.Sprint("key-", i), Auto: true}
+		plain, measured := usage.Take{Key: fmt.Sprint("key-", i)}, usage.Take{Key: fmt.Sprint("key-", i), Measured: true}
 		k.fill(0, &plain)
-		k.fill(0, &auto)
-		if plain.Told != float64(i) || plain.By != 1 || auto.Told != float64(-i) || auto.By != 2 {
-			t.Errorf("key %d: told %g by %d, and under auto %g by %d", i, plain.Told, plain.By, auto.Told, auto.By)
+		k.fill(0, &measured)
+		if plain.Told != float64(i) || plain.By != 1 || measured.Told != float64(-i) || measured.By != 2 {
+			t.Errorf("key %d: told %g by %d, and measured %g by %d", i, plain.Told, plain.By, measured.Told, measured.By)
 		}
 	}
 }

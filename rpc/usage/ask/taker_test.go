@@ -375,12 +375,12 @@ func TestNobodyIsToldOfTheTokensOfAnother(t *testing.T) {
 	})
 }
 
-// A key that migrates between exact and auto has two buckets, and what is left
-// of the one says nothing about the other.
+// A key that migrates between exact and auto has another bucket for what is only measured, and what is
+// left of the one says nothing about the other.
 func TestWhatIsToldOfOneBucketIsNotOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o, _, taker, _ := tills(t, 1000, 300*time.Microsecond)
-		for _, row := range []usage.Take{{Key: "k", Tokens: 1}, {Key: "k", Auto: true, Tokens: 2}, {Key: "k", Tokens: 1}} {
+		for _, row := range []usage.Take{{Key: "k", Tokens: 1}, {Key: "k", Measured: true, Tokens: 2}, {Key: "k", Tokens: 1}} {
 			if _, err := taker.Take(t.Context(), row); err != nil {
 				t.Fatal(err)
 			}
@@ -388,23 +388,23 @@ func TestWhatIsToldOfOneBucketIsNotOfAnother(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range 9 { // of which all but the first come together
 			wg.Go(func() {
-				if _, err := taker.Take(t.Context(), usage.Take{Key: "k", Auto: i%2 == 0, Tokens: 1}); err != nil {
+				if _, err := taker.Take(t.Context(), usage.Take{Key: "k", Measured: i%2 == 0, Tokens: 1}); err != nil {
 					t.Error(err)
 				}
 			})
 		}
 		wg.Wait()
 		calls := o.calls()
-		if first := calls[1].Rows[0]; !first.Auto || first.By != 0 {
+		if first := calls[1].Rows[0]; !first.Measured || first.By != 0 {
 			t.Errorf("the first take from the second bucket is %+v", first)
 		}
-		if again := calls[2].Rows[0]; again.Auto || again.Told != 999 {
+		if again := calls[2].Rows[0]; again.Measured || again.Told != 999 {
 			t.Errorf("the next one from the first is %+v", again)
 		}
 		told := map[bool]int{}
 		for _, row := range calls[len(calls)-1].Rows {
 			if row.By != 0 {
-				told[row.Auto]++
+				told[row.Measured]++
 			}
 		}
 		if told[true] != 1 || told[false] != 1 {
