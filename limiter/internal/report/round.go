@@ -107,8 +107,8 @@ func (r *Round) add(s *Subject) {
 		s.pulse.refused, s.pulse.credit = 0, maxFollowUps
 	}
 	b := r.last
-	if name := terms.Name(); b == nil || b.Usage.Algorithm != name {
-		b = r.batch(name, terms.Traits.Early)
+	if b == nil || terms.Measured || b.Usage.Algorithm != terms.Algorithm {
+		b = r.batch(terms.Name(), terms.Traits.Early)
 	}
 	i, u := len(b.rows), &b.room
 	if i == cap(b.rows) {
