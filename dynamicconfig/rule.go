@@ -54,11 +54,10 @@ const (
 	UnmatchedRule  = rule.UnmatchedRule
 )
 
-// TraitsOf returns the Traits of an algorithm that headgate has, or of any weigher on
-// one of its accounts; false if it does not have it.
+// TraitsOf are the Traits of an algorithm, as rule.TraitsOf has them.
 func TraitsOf(algorithm string) (Traits, bool) { return rule.TraitsOf(algorithm) }
 
-// Measured is how hosts and owners name an algorithm that is only measured: see rule.Measured.
+// Measured is how hosts and owners name an algorithm that is only measured.
 func Measured(algorithm string) string { return rule.Measured(algorithm) }
 
 // Plain is the algorithm that is named, and whether it is only measured.
