@@ -9,7 +9,9 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -124,6 +126,10 @@ func restarts(t *testing.T) *findings {
 	}
 	for i := range c.nodes {
 		eventually(t, "it is held, at all alike", func() bool { return c.up(i) == len(c.nodes)-1 })
+	}
+	status, text := fetch(t, http.MethodGet, "http://"+c.admins[0]+"/readyz", "")
+	if status != http.StatusOK || !strings.Contains(text, "most others have lost this host too often") {
+		t.Errorf("it says of itself: %d %s", status, text)
 	}
 	watch(lasting(time.Second, 5*time.Second))
 	f := w.end(t, 1, float64(2*killed)*faultBurst)

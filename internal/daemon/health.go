@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -73,11 +74,15 @@ func (d *Daemon) health() admin.Health {
 
 // listed says what is wrong with the list of members.
 func (d *Daemon) listed() error {
-	switch ring := d.node.Ring(); {
+	ring, members := d.node.Ring(), d.Cluster().Members
+	held := slices.IndexFunc(members, func(m operators.Member) bool { return m.Address == d.address && m.State == ringpop.Held })
+	switch {
 	case ring.Has(d.address), ring.Len() > 0 && d.config.Role == RoleEdge:
 		return nil
 	case ring.Len() == 0:
 		return errors.New("there is no list of members yet")
+	case held >= 0:
+		return fmt.Errorf("%s: they own its keys, for up to 30 s, and it answers as before; find out why it restarts or hangs", members[held].Why)
 	default:
 		return fmt.Errorf("this decider's address %s is not among the %d members, so it owns no keys: list it", d.address, ring.Len())
 	}
