@@ -194,3 +194,33 @@ func TestAMoveBetweenElasticAndAutoGivesNoBurstAndTakesNone(t *testing.T) {
 		})
 	}
 }
+
+// Hosts that use a third of a limit go from even to auto and back. What the owner has left is theirs: each has its even
+// part of a burst at once.
+func TestAMoveFromAutoTakesNoTokensThatAreLeft(t *testing.T) {
+	const hosts, burst = 4, 60
+	inBubble(t, func(t *testing.T) {
+		time.Sleep(max(-aggregator.Now(), 0) + time.Hour) // else the owner may take the key for one of another owner
+		c := autoClusterOf(t, hosts, 100, ruledBy(t, "even", "100/s", burst))
+		defer c.close()
+		for _, algorithm := range []string{"auto", "even", "auto", "even"} {
+			c.configure(t, ruledBy(t, algorithm, "100/s", burst))
+			for i := range 120 { // 30 events/s
+				time.Sleep(time.Second / 30)
+				if !c.hosts[i%hosts].group.For("k").Allow() {
+					t.Errorf("%s: an event is refused", algorithm)
+				}
+			}
+			if algorithm == "auto" {
+				time.Sleep(200 * time.Millisecond)
+				c.configure(t, ruledBy(t, "even", "100/s", burst))
+				for i, h := range c.hosts {
+					if d := h.group.For("k").Decide(t.Context(), burst/hosts-3, 0); !d.OK {
+						t.Errorf("host %d has fewer than %d tokens after auto", i, burst/hosts-3)
+					}
+				}
+				time.Sleep(time.Second)
+			}
+		}
+	})
+}
