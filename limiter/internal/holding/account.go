@@ -220,6 +220,9 @@ func (b *before) settleKey(level stage.Level, p *passed) {
 		unused := min(float64(level.Limit)*b.now.Sub(p.was.at).Seconds(), max(p.filled-p.was.tokens, 0)) // came in while the key lacked nothing
 		lacks = max(lacks, min(a.tokens+max(p.used-unused, 0), part*rule.Burst-min(level.Tokens, 0)))
 	}
+	if s := lender(b); s != nil && s.Asks() { // nobody has used what the owner had left
+		lacks = min(lacks, max(rule.Burst-remote.NotLent(b.now, s.Part())-level.Tokens, 0))
+	}
 	a.lack, a.part, a.rule = lack{lacks, rule.Burst}, part, rule
 	if a.worn = lacks; p.was.worn > 0 {
 		a.worn = max(p.was.worn+used-p.filled, lacks)
