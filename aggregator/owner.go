@@ -166,17 +166,19 @@ func (a *Aggregator) RingMoved(c Cluster) {
 // Sweep implements Lifecycle.
 func (a *Aggregator) Sweep(time.Time) { a.GC(Now()) }
 
-// Refill makes the bucket of key full, beside what is lent to hosts, and forgives its debts,
-// if this host owns one: under auto, exact or elastic.
+// Refill makes the buckets of key full, beside what is lent to hosts, and forgives their debts,
+// if this host owns some: under auto, exact or elastic, or measured as these.
 func (a *Aggregator) Refill(key string) {
 	s, hash := a.settings.Load(), a.keys.Table.Hash(key)
 	sh := a.keys.Table.Shard(hash)
 	now := sh.Lock(Now())
 	defer sh.Unlock()
 
-	for _, name := range rules.Pooled {
-		if k := sh.Map(name).Find(hash, key); k != nil && a.keys.Adopt(now, sh, k, s, name, hash) {
-			k.Take(now, &usage.Take{Auto: true, Tokens: -exactbucket.MaxTokens}, a.number, hosts.None)
+	for _, pooled := range rules.Pooled {
+		for _, name := range [...]string{pooled, dynamicconfig.Measured(pooled)} {
+			if k, _ := a.keys.Find(now, sh, s, name, hash, key); k != nil && a.keys.Adopt(now, sh, k, s, name, hash) {
+				k.Take(now, &usage.Take{Auto: true, Tokens: -exactbucket.MaxTokens}, a.number, hosts.None)
+			}
 		}
 	}
 }

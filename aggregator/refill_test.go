@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc/usage"
 )
 
@@ -34,5 +35,23 @@ func TestARefilledBucketStaysFull(t *testing.T) {
 		if got := a.Look(Now(), "k")[0]; math.Abs(got.Tokens+got.Lent-100) > 0.1 {
 			t.Errorf("%s: %v tokens of 100, and %v are lent, after it was made full", name, got.Tokens, got.Lent)
 		}
+	}
+}
+
+// A bucket whose rule has just changed is made full under its new name, and so is one that a migration measures.
+func TestAllBucketsOfAKeyAreRefilled(t *testing.T) {
+	rule := exactRule(1e-3, 100)
+	a := under(t, rule)
+	took(t, a, Now(), usage.Take{Tokens: 50})
+	rule.Algorithm, rule.Migration = "", &dynamicconfig.Migration{From: algorithm.NameExact, To: algorithm.NameAuto, Mode: dynamicconfig.ModeNewShadowOld}
+	configured(t, a, rule)
+	a.Refill("k")
+	if got := took(t, a, Now(), usage.Take{Auto: true, Tokens: 10}).Left; got < 90 {
+		t.Errorf("%v are left of 90 under the new name", got)
+	}
+	took(t, a, Now(), usage.Take{Measured: true, Tokens: 50})
+	a.Refill("k")
+	if got := took(t, a, Now(), usage.Take{Measured: true}).Left; got < 100 {
+		t.Errorf("%v are left of 100 that are measured", got)
 	}
 }
