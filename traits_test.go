@@ -42,6 +42,15 @@ func TestTraitsAreThoseOfTheAlgorithms(t *testing.T) {
 			t.Errorf("%s: %+v of an algorithm that an owner runs", name, traits)
 		}
 	}
+	for _, account := range algorithm.Accounts {
+		for _, weigher := range r.Weighers(account) {
+			pair := algorithm.Pair(account, weigher)
+			got, _ := dynamicconfig.TraitsOf(pair)
+			if want, ok := dynamicconfig.TraitsOf(r.Canonical(pair)); !ok || got != want {
+				t.Errorf("%s: %+v, and by its other name, %s, %+v", pair, got, r.Canonical(pair), want)
+			}
+		}
+	}
 	elsewhere := map[string]dynamicconfig.Traits{
 		limiter.Even: {Rates: true, Slots: true, Local: true},
 		mesh.Name:    {Rates: true},

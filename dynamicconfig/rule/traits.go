@@ -64,7 +64,10 @@ var accounts = map[string]Traits{
 // TraitsOf returns the Traits of an algorithm that headgate has, or of any weigher on
 // one of its accounts; false if it does not have it.
 func TraitsOf(algorithm string) (Traits, bool) {
-	if account, _, pair := strings.Cut(algorithm, "/"); pair {
+	if account, weigher, pair := strings.Cut(algorithm, "/"); pair {
+		if account == "pool" && weigher == "request-weighted" { // another name of elastic
+			return builtin["elastic"], true
+		}
 		t, ok := accounts[account]
 		return t, ok
 	}
