@@ -14,7 +14,7 @@ import (
 
 var algorithmNames = []string{
 	"elastic", "request-weighted", "even-floor", "auto", "exact", "drop-ratio", "fair-share", "proportional-share", "static", "none", "even", "gossip",
-	"first-come", "favour", "", "no-such", strings.Repeat("a", 128), strings.Repeat("a", 129), "Elastic", "ELASTIC\x00",
+	"first-come", "favour", "", "no-such", strings.Repeat("a", 128), strings.Repeat("a", 129), "Elastic", "ELASTIC\x00", "measured auto", "measured measured auto", "measured request-weighted", "measured ",
 }
 
 func (f *forger) usage() proto.Message {
@@ -115,6 +115,9 @@ func (f *forger) takes() proto.Message {
 		t.ToldBy = column(f, n, f.Uint32)
 	}
 	t.Auto = column(f, n, func() bool { return f.IntN(2) == 0 })
+	if f.IntN(3) == 0 {
+		t.Measured = column(f, n, func() bool { return f.IntN(2) == 0 })
+	}
 	if f.IntN(3) == 0 {
 		t.More = column(f, n, f.amount)
 		t.Wants = column(f, n, f.amount)

@@ -134,16 +134,16 @@ func (m *belowMachine) named() []string {
 // ask is an event of c for which its host asks. It reports whether the event passes.
 func (m *belowMachine) ask(c *lower) (passes bool) {
 	for i, name := range m.named() {
-		auto := name == algorithm.NameAuto
-		t := usage.Take{Tokens: c.cost, Auto: auto, By: c.told[auto].By, Told: c.told[auto].Told, Key: "k"}
+		measured := i > 0
+		t := usage.Take{Tokens: c.cost, Auto: name == algorithm.NameAuto, Measured: measured, By: c.told[measured].By, Told: c.told[measured].Told, Key: "k"}
 		if t.By != 0 {
-			t.Ago = m.now - c.told[auto].Ago
+			t.Ago = m.now - c.told[measured].Ago
 		}
 		taken := new(usage.Taken)
 		c.a.Take(m.now, "h", &usage.Takes{Rows: []usage.Take{t}}, taken)
 		got := taken.Rows[0]
 		if got.Decided {
-			c.told[auto] = usage.Take{By: taken.By, Told: got.Left, Ago: m.now}
+			c.told[measured] = usage.Take{By: taken.By, Told: got.Left, Ago: m.now}
 		}
 		if i == 0 {
 			passes = got.Decided && got.OK && got.Wait == 0

@@ -115,6 +115,9 @@ func (m *machine) rules() {
 
 func (m *machine) report() {
 	u := &usage.Report{Algorithm: machineNames.Draw(m.T, "named")}
+	if rapid.IntRange(0, 3).Draw(m.T, "measures") == 0 {
+		u.Algorithm = dynamicconfig.Measured(u.Algorithm)
+	}
 	n := rapid.SampledFrom([]int{1, 1, 2, 5, 70}).Draw(m.T, "rows")
 	stated, costs := rapid.Bool().Draw(m.T, "states wants"), rapid.Bool().Draw(m.T, "states costs")
 	for i := range n {
@@ -176,7 +179,8 @@ func (m *machine) take() {
 	t.Settled = rapid.Uint64Range(0, t.Batch).Draw(m.T, "settled") * rapid.Uint64Range(0, 1).Draw(m.T, "settles")
 	for range rapid.IntRange(0, 3).Draw(m.T, "rows") {
 		t.Rows = append(t.Rows, usage.Take{
-			Key: machineKeys.Draw(m.T, "key"), Auto: rapid.Bool().Draw(m.T, "auto"), Tokens: machineAmounts.Draw(m.T, "tokens") * rapid.SampledFrom([]float64{1, 1, -1}).Draw(m.T, "sign"),
+			Key: machineKeys.Draw(m.T, "key"), Auto: rapid.Bool().Draw(m.T, "auto"), Measured: rapid.IntRange(0, 2).Draw(m.T, "measured") == 0,
+			Tokens:  machineAmounts.Draw(m.T, "tokens") * rapid.SampledFrom([]float64{1, 1, -1}).Draw(m.T, "sign"),
 			Longest: rapid.SampledFrom([]time.Duration{-1, 0, time.Second, rpc.MaxWait}).Draw(m.T, "longest"), Spent: rapid.SampledFrom([]usage.Spent{0, 0, 1, 2}).Draw(m.T, "spent"),
 			More: machineAmounts.Draw(m.T, "more"), Wants: machineAmounts.Draw(m.T, "wants"),
 			Told: machineAmounts.Draw(m.T, "told") - machineAmounts.Draw(m.T, "less"), Ago: rapid.SampledFrom([]time.Duration{0, time.Second, rpc.MaxElapsed}).Draw(m.T, "ago"),
