@@ -144,7 +144,7 @@ func (b *before) settle() {
 func (b *before) settleBuckets(p *passed) {
 	a := &b.account
 	for _, s := range b.Subjects() {
-		if asks := remote.Of(s.Part()); asks != nil && (b.asks(s) || asks.Heard.Operations.Load() > 0) { // else the owner may have no pool of that name
+		if asks := remote.Of(s.Part()); asks != nil {
 			if of := a.bucket(s.Name()); of.heard == nil {
 				of.heard = asks.Heard
 			}
@@ -180,12 +180,6 @@ func (b *before) settleBuckets(p *passed) {
 			of.burst = 0
 		}
 	}
-}
-
-// asks reports whether s answers or is measured.
-func (b *before) asks(s *report.Subject) bool {
-	measured, _ := b.measuredRemote()
-	return s == measured || s.Name() == b.plan.answering()
 }
 
 // giveBack gives back what callers of the part that answered last did. That has no more than its level.
@@ -250,7 +244,7 @@ func (b *before) settleAnswering(level stage.Level, p *passed) {
 			of.giveBack(float64(of.latest.late), a.hosts)
 		}
 	}
-	if s != nil {
+	if of.alone = of.alone || pooled(of.name); s != nil {
 		of.lack.fill(float64(s.Unreported(b.now) + s.Uncharged()))
 	}
 	a.counts(a.issuer)

@@ -3,6 +3,7 @@
 package holding
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -10,6 +11,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/forgiven"
+	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -18,6 +20,7 @@ type bucket struct {
 	lack
 	name  string     // that of the Terms
 	limit rate.Limit // by which it follows another rule, if it is not a pool
+	alone bool       // it is a pool, and the key's owner has no other but measured ones
 
 	heard   *elsewhere.Heard // nil if no Stage asks it
 	seen    news             // of heard, in all
@@ -93,20 +96,23 @@ const remembers = 10 * time.Minute
 
 // goesOn reports whether the bucket is there after a change of plans. The owner of a key has one pool for exact, auto
 // and elastic. Once one of them answers that has no bucket of its own yet, it goes on with the tokens of the one before,
-// unless another algorithm answered beside that. A measured bucket ends with the measurement.
-func (of *bucket) goesOn(was, next *Plan, had bool) bool {
+// unless another algorithm answered beside one of them: then the host does not know which pool goes on, and charges it
+// with all. A measured bucket ends with the measurement.
+func (of *bucket) goesOn(was, next *Plan, there bool) bool {
 	to := next.answering()
 	switch _, measured := dynamicconfig.Plain(of.name); {
 	case next.has(of.name):
-		return true
 	case measured:
 		return false
 	case !pooled(of.name) || !pooled(to):
-		return true
-	case had || was.answering() != of.name && was.answering() != "" && was.has(of.name):
+	case there || !of.alone || was.answering() != of.name && was.answering() != "" && was.has(of.name):
 		return false
+	default:
+		of.name = to
 	}
-	of.name = to
+	of.alone = of.alone && !slices.ContainsFunc(next.Terms, func(t *share.Terms) bool {
+		return t.Traits.Pooled && !t.Measured && t.Algorithm != of.name
+	})
 	return true
 }
 
