@@ -315,8 +315,7 @@ func (m *machine) ends() {
 	if n := m.a.Parent().Len(); n != 0 {
 		m.Errorf("%d leases from above are left", n)
 	}
-	q := m.a.settings.Load().Quota("*", algorithm.NameElastic)
-	if n := q.Keys(); n != 0 {
+	if n := inQuota(m.a, "*", false); n != 0 {
 		m.Errorf("%d keys count for the rule", n)
 	}
 }

@@ -348,3 +348,31 @@ func TestAChangeOfReachKeepsTheLeaseFromAbove(t *testing.T) {
 		}
 	}
 }
+
+// A rule whose algorithm or mode changes has no room for more keys while those that there are have not heard of it.
+func TestAChangeOfTheAlgorithmMakesNoRoomForKeys(t *testing.T) {
+	const most = 3
+	under := func(algorithm string, m *dynamicconfig.Migration) dynamicconfig.Rule {
+		r := ruleOf("", 1e-3, 100)
+		r.Key, r.Algorithm, r.Migration, r.MaxKeys = "*", algorithm, m, most
+		return r
+	}
+	migrating := func(mode dynamicconfig.Mode) dynamicconfig.Rule {
+		return under("", &dynamicconfig.Migration{From: algorithm.NameExact, To: algorithm.NameAuto, Mode: mode})
+	}
+	a := New(algorithm.Builtin(), snapshot(t, cadence, migrating(dynamicconfig.ModeOldShadowNew)))
+	for i, rule := range []dynamicconfig.Rule{
+		migrating(dynamicconfig.ModeOldShadowNew), migrating(dynamicconfig.ModeNewShadowOld), migrating(dynamicconfig.ModeOld), under(algorithm.NameAuto, nil), under(algorithm.NameExact, nil),
+	} {
+		configured(t, a, rule)
+		made := 0
+		for n := range 2 * most {
+			if took(t, a, time.Second, usage.Take{Key: fmt.Sprint(i, n), Tokens: 1}).Decided {
+				made++
+			}
+		}
+		if want := max(most*(1-i), 0); made != want {
+			t.Errorf("rule %d: %d keys are made, want %d", i, made, want)
+		}
+	}
+}

@@ -20,11 +20,13 @@ func inQuota(a *Aggregator, glob string, auto bool) int64 {
 	if auto {
 		name = algorithm.NameAuto
 	}
-	n := a.settings.Load().Quota(glob, name)
-	if n == nil {
-		return -1
+	s := a.settings.Load()
+	for rule := range s.Snapshot.Each() {
+		if n := s.Quota(rule, name); rule.Key == glob && n != nil {
+			return n.Keys()
+		}
 	}
-	return n.Keys()
+	return -1
 }
 
 // No program can make more keys than its rule has, and those of

@@ -154,7 +154,7 @@ func (k *Key) quota() *rules.Quota {
 	if !ok || k.Rule == nil {
 		return nil
 	}
-	return k.Settings.Quota(k.Rule.Key, rules.Pooled[p.Reached()])
+	return k.Settings.Quota(k.Rule, rules.Pooled[p.Reached()])
 }
 
 // Count adds n to the number of keys of k's rule, also beyond max_keys: the key was made

@@ -41,7 +41,7 @@ func (ks *Keys) Taking(now time.Duration, sh *Shard, s *rules.Settings, hash uin
 // makeTaking makes a key of rule, if the rule has room for another from which tokens
 // are taken one by one.
 func (ks *Keys) makeTaking(now time.Duration, sh *Shard, s *rules.Settings, rule *dynamicconfig.Rule, name string, hash uint64, text string) *Key {
-	quota := s.Quota(rule.Key, name)
+	quota := s.Quota(rule, name)
 	if !quota.Enter(rule.MaxKeys) {
 		ks.NoRoom()
 		return nil

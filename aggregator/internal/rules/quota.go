@@ -14,10 +14,14 @@ import (
 // for concurrent use.
 type Quota struct{ keys atomic.Int64 }
 
-// quotas are for keys of a rule, by its glob, under one of the names of a pool.
-type quotas map[ruleName]*Quota
+// quotas are for keys of a rule, by its glob: one for the pool that answers, whatever its name, and one for
+// what a migration measures.
+type quotas map[counted]*Quota
 
-type ruleName struct{ rule, name string }
+type counted struct {
+	glob     string
+	measured bool
+}
 
 // newQuotas are those of all rules of s, after those that were in force before.
 func (s *Settings) newQuotas(before quotas) quotas {
@@ -25,10 +29,11 @@ func (s *Settings) newQuotas(before quotas) quotas {
 	open := func(rule *dynamicconfig.Rule) {
 		answering, other := s.named(rule)
 		for _, name := range [...]string{answering, other} {
-			if plain, _ := dynamicconfig.Plain(name); rule.InFlight || !IsPooled(plain) {
+			plain, measured := dynamicconfig.Plain(name)
+			if rule.InFlight || !IsPooled(plain) {
 				continue
 			}
-			at := ruleName{rule.Key, name}
+			at := counted{rule.Key, measured}
 			if all[at] = before[at]; all[at] == nil {
 				all[at] = new(Quota)
 			}
@@ -43,12 +48,10 @@ func (s *Settings) newQuotas(before quotas) quotas {
 	return all
 }
 
-// Quota counts the keys of the rule with this glob under name, or measured as it; nil if none does.
-func (s *Settings) Quota(glob, name string) *Quota {
-	if q := s.quotas[ruleName{glob, name}]; q != nil {
-		return q
-	}
-	return s.quotas[ruleName{glob, dynamicconfig.Measured(name)}]
+// Quota counts the keys of rule under name, or measured as it; nil if none does.
+func (s *Settings) Quota(rule *dynamicconfig.Rule, name string) *Quota {
+	plain, _ := dynamicconfig.Plain(name)
+	return s.quotas[counted{rule.Key, s.mentions(rule, dynamicconfig.Measured(plain))}]
 }
 
 // Enter counts a new key if most allows it.

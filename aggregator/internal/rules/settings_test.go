@@ -64,20 +64,22 @@ limits:
 }
 
 func TestAQuotaOutlivesAReload(t *testing.T) {
-	const text = `limits: [{key: "k*", limit: 1/s, algorithm: auto, max_keys: 2}]`
+	const text = `limits: [{key: "k*", limit: 1/s, algorithm: auto, max_keys: 2}, {key: other, limit: 1/s, algorithm: even}]`
 	first := settings(t, nil, text)
-	quota := first.Quota("k*", "auto")
+	rule, _ := first.Snapshot.Match("k1")
+	other, _ := first.Snapshot.Match("other")
+	quota := first.Quota(rule, "auto")
 	for i, want := range []bool{true, true, false} {
 		if quota.Enter(2) != want {
 			t.Errorf("key %d enters: not %v", i, want)
 		}
 	}
 	next := settings(t, first, text)
-	if next.Number != first.Number+1 || next.Quota("k*", "auto") != quota || quota.Keys() != 2 {
+	if next.Number != first.Number+1 || next.Quota(rule, "auto") != quota || quota.Keys() != 2 {
 		t.Errorf("after a reload, number %d and %d keys", next.Number, quota.Keys())
 	}
 	var none *Quota // of a rule that has no such keys
-	if none.Add(1); first.Quota("k*", "exact") != none || !none.Enter(0) {
+	if none.Add(1); first.Quota(other, "even") != none || !none.Enter(0) {
 		t.Error("a rule without takes has a quota")
 	}
 }
