@@ -376,3 +376,26 @@ func TestAChangeOfTheAlgorithmMakesNoRoomForKeys(t *testing.T) {
 		}
 	}
 }
+
+// A host may hear that a migration goes on before the owner does, for which it is disabled: it finds the pool that there is.
+func TestAHostThatHearsFirstOfTheEndOfABypassFindsThePool(t *testing.T) {
+	migrating := func(mode dynamicconfig.Mode) dynamicconfig.Rule {
+		r := ruleOf("", 1e-6, 100)
+		r.Migration = &dynamicconfig.Migration{From: algorithm.NameExact, To: algorithm.NameAuto, Mode: mode}
+		return r
+	}
+	for _, auto := range []bool{false, true} {
+		before, after := dynamicconfig.ModeOld, dynamicconfig.ModeNew
+		if auto {
+			before, after = after, before
+		}
+		a := under(t, migrating(before))
+		took(t, a, 0, usage.Take{Auto: auto, Tokens: 90})
+		configured(t, a, migrating(dynamicconfig.ModeDisabled))
+		early := took(t, a, 0, usage.Take{Auto: !auto, Tokens: 1})
+		configured(t, a, migrating(after))
+		if got := took(t, a, 0, usage.Take{Auto: !auto, Tokens: 1}).Left; !early.Decided || early.Left > 9.1 || got > 8.1 {
+			t.Errorf("auto %v: %v tokens are left of 9, and then %v of 8", auto, early.Left, got)
+		}
+	}
+}

@@ -25,6 +25,13 @@ func (ks *Keys) Taking(now time.Duration, sh *Shard, s *rules.Settings, hash uin
 		return nil
 	}
 	k, _ := ks.Find(now, sh, s, name, hash, t.Key)
+	if k == nil && rules.Bypassed(rule) { // the host may have heard already which algorithm answers next
+		for _, other := range rules.Pooled {
+			if of := sh.Map(other).Find(hash, t.Key); of != nil {
+				k, name = of, other
+			}
+		}
+	}
 	if k == nil {
 		k = ks.makeTaking(now, sh, s, rule, name, hash, t.Key)
 		if k != nil && !t.Handed {
