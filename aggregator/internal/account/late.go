@@ -27,12 +27,15 @@ const Overlap = 50 * time.Millisecond
 // lost comes again as a part of the next, which Overlaps then. But a report may also be about more time than has passed
 // because the one before came late.
 func (l *Late) NewPart(since time.Duration, r *Report) (part float64) {
-	late, lag := time.Duration(*l), since-r.Elapsed
-	if lag < -Overlap && late != time.Duration(AnyTime) && r.Elapsed > since+late*lateUnit+Overlap {
+	late, lag := time.Duration(*l)*lateUnit, since-r.Elapsed
+	switch {
+	case *l == AnyTime:
+		late = 0
+	case lag < -Overlap && r.Elapsed > since+late+Overlap:
 		*l, r.Overlaps = 0, true
-		return float64(since+late*lateUnit+Overlap) / float64(r.Elapsed)
+		return float64(since+late+Overlap) / float64(r.Elapsed)
 	}
-	more := lag/lateUnit + late/2      // half: a network that is slower from now on makes no report late
+	more := (lag + late/2) / lateUnit  // half: a network that is slower from now on makes no report late
 	if uint64(more) > uint64(latest) { // r is on time, or its host was silent or has started
 		more = 0
 	}

@@ -35,4 +35,11 @@ func TestALateReportIsNoneThatComesAgain(t *testing.T) {
 	if r := (Report{Elapsed: time.Hour}); l.NewPart(s, &r) != 1 || r.Overlaps {
 		t.Error("a host that asked after it was taken for dead reports for the first time, and not all of it is new")
 	}
+	for _, first := range []time.Duration{s, s + 500*ms} { // the report before was not late
+		l = AnyTime
+		l.NewPart(s, &Report{Elapsed: first})
+		if got := time.Duration(l.NewPart(s, &Report{Elapsed: 2 * s}) * float64(2*s)); (got - s - Overlap).Abs() > 9*ms {
+			t.Errorf("the answer to the first report about %v after that was lost, and %v of the next are new", first, got)
+		}
+	}
 }
