@@ -6,6 +6,7 @@ import (
 	"context"
 	"net/netip"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/uber-go/tally/v4"
@@ -133,7 +134,12 @@ func (l *Limit) decide(ctx context.Context, of source, request any) (edge.Decisi
 	if l.o.Cost != nil {
 		cost = l.o.Cost(ctx, of.method, request)
 	}
-	return l.asker.Decide(ctx, &of, cost)
+	s, _ := sources.Get().(*source) // nothing else is put there
+	*s = of
+	d, err := l.asker.Decide(ctx, s, cost)
+	*s = source{}
+	sources.Put(s)
+	return d, err
 }
 
 // refused is the error of a reason.
@@ -149,6 +155,9 @@ type source struct {
 	method string
 	values func(ctx context.Context, header string) []string
 }
+
+// sources keeps the memory of sources.
+var sources = sync.Pool{New: func() any { return new(source) }}
 
 // outgoing are the values of a header that a client sends.
 func outgoing(ctx context.Context, header string) []string {

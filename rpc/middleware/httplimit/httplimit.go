@@ -133,7 +133,12 @@ func (l *Limit) decide(r *http.Request) (edge.Decision, error) {
 	if l.o.Cost != nil {
 		cost = l.o.Cost(r)
 	}
-	return l.asker.Decide(r.Context(), &source{r, &l.o}, cost)
+	s, _ := sources.Get().(*source) // nothing else is put there
+	*s = source{r, &l.o}
+	d, err := l.asker.Decide(r.Context(), s, cost)
+	*s = source{}
+	sources.Put(s)
+	return d, err
 }
 
 // reject answers that a request is over its limit.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 )
 
 // source has the attributes of a request.
@@ -14,6 +15,9 @@ type source struct {
 	r *http.Request
 	o *Options
 }
+
+// sources keeps the memory of sources.
+var sources = sync.Pool{New: func() any { return new(source) }}
 
 // Attribute implements keys.Source.
 func (s *source) Attribute(name, arg string) string {

@@ -34,7 +34,10 @@ type Source interface {
 }
 
 // Template makes keys. Use Parse. It is safe for concurrent use.
-type Template struct{ parts []part }
+type Template struct {
+	parts  []part
+	recent recent
+}
 
 // part is a literal, or an attribute.
 type part struct {
@@ -168,7 +171,7 @@ func (t *Template) Key(of Source) string {
 			b = appendValue(b, of.Attribute(p.name, p.arg))
 		}
 	}
-	return string(b)
+	return t.recent.text(b)
 }
 
 // Uses reports whether t has an attribute of that name, such as `ip` for all of

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/uber-go/tally/v4"
@@ -138,7 +139,11 @@ func (l *Limit) ask(ctx context.Context, call *transport.RequestMeta) (later tim
 	if l.o.Cost != nil {
 		cost = l.o.Cost(ctx, call)
 	}
-	d, err := l.asker.Decide(ctx, &source{ctx, &l.o, call}, cost)
+	s, _ := sources.Get().(*source) // nothing else is put there
+	*s = source{ctx, &l.o, call}
+	d, err := l.asker.Decide(ctx, s, cost)
+	*s = source{}
+	sources.Put(s)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return 0, yarpcerrors.DeadlineExceededErrorf("the call ended while it waited for its turn")
@@ -164,6 +169,9 @@ type source struct {
 	o    *Options
 	call *transport.RequestMeta
 }
+
+// sources keeps the memory of sources.
+var sources = sync.Pool{New: func() any { return new(source) }}
 
 // Attribute implements keys.Source.
 func (s *source) Attribute(name, arg string) string {
