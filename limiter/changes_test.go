@@ -71,6 +71,9 @@ func (o *owner) configure(r dynamicconfig.Rule) {
 
 // mentions reports whether the rule has the algorithm called name answer or measured.
 func (o *owner) mentions(name string) bool {
+	if o.rule.Key != "k" { // it is another key's
+		return false
+	}
 	if o.rule.Migration == nil {
 		return o.rule.Algorithm == name
 	}
