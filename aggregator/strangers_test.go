@@ -175,6 +175,18 @@ func TestNewAndLostKeysCountApart(t *testing.T) {
 	}
 }
 
+// When the mode of a migration changes, the other algorithm is measured, with a new pool. Hosts were told of the one before, which
+// is not lost.
+func TestAPoolThatIsMeasuredAnewIsNotLost(t *testing.T) {
+	rule := exactRule(10, 10)
+	rule.Algorithm, rule.Migration = "", &dynamicconfig.Migration{From: algorithm.NameExact, To: algorithm.NameAuto, Mode: dynamicconfig.ModeNewShadowOld}
+	a, count := counted(t, rule)
+	took(t, a, time.Minute, usage.Take{Measured: true, Tokens: 1, By: a.number, Told: 3, Ago: 100 * time.Millisecond})
+	if n := count("keys_lost"); n != 0 {
+		t.Errorf("%d keys are lost", n)
+	}
+}
+
 // Whatever hosts did, what is there after a hand-over is what was there before, and what
 // hosts hold is not in it. So the sum of both stays.
 func TestAHandOverKeepsTheSum(t *testing.T) {

@@ -28,7 +28,7 @@ type Keys struct {
 
 	// Began is called for each key that is new here, unless its earlier owner hands it
 	// over. Lost says that a host holds a grant or a lease of it, or knows that its
-	// bucket is not full: there was an earlier owner.
+	// bucket is not full: there was an earlier owner. A bucket that is measured is never Lost.
 	Began func(lost bool)
 
 	// Left is set once the keys are handed over. They are not decided here any more: the

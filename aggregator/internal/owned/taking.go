@@ -35,7 +35,7 @@ func (ks *Keys) Taking(now time.Duration, sh *Shard, s *rules.Settings, hash uin
 	if k == nil {
 		k = ks.makeTaking(now, sh, s, rule, name, hash, t.Key)
 		if k != nil && !t.Handed {
-			ks.Began(t.By != 0 && t.Told+float64(rule.Limit)*t.Ago.Seconds() < rule.Burst)
+			ks.Began(!t.Measured && t.By != 0 && t.Told+float64(rule.Limit)*t.Ago.Seconds() < rule.Burst)
 		}
 		return k
 	}
