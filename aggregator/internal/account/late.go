@@ -12,7 +12,8 @@ import (
 type Late uint8
 
 const (
-	lateUnit = 1 << 22 // ns, so that no division is needed
+	lateBits = 22
+	lateUnit = 1 << lateBits // ns, so that no division is needed
 	latest   = AnyTime - 1
 
 	// AnyTime says that a host has not reported since it was taken for dead: all of its next report is new.
@@ -31,11 +32,11 @@ func (l *Late) NewPart(since time.Duration, r *Report) (part float64) {
 	switch {
 	case *l == AnyTime:
 		late = 0
-	case lag < -Overlap && r.Elapsed > since+late+Overlap:
+	case lag+late < -Overlap:
 		*l, r.Overlaps = 0, true
 		return float64(since+late+Overlap) / float64(r.Elapsed)
 	}
-	more := (lag + late/2) / lateUnit  // half: a network that is slower from now on makes no report late
+	more := (lag + late/2) >> lateBits // half: a network that is slower from now on makes no report late
 	if uint64(more) > uint64(latest) { // r is on time, or its host was silent or has started
 		more = 0
 	}
