@@ -123,6 +123,21 @@ func TestWhatIsMeasuredHasABucketOfItsOwn(t *testing.T) {
 	}
 }
 
+// Another owner gets what is measured apart from what answers.
+func TestWhatIsMeasuredIsHandedOverApart(t *testing.T) {
+	r := autoRule(0.001, 10)
+	r.Algorithm, r.Migration = "", &dynamicconfig.Migration{From: "exact", To: "auto", Mode: dynamicconfig.ModeOldShadowNew}
+	a, heir := under(t, r), under(t, r)
+	took(t, a, 0, usage.Take{Tokens: 3})
+	took(t, a, 0, usage.Take{Auto: true, Measured: true, Tokens: 8})
+	for _, row := range a.HandoverBuckets(0) {
+		took(t, heir, 0, row)
+	}
+	if answers, measured := left(t, heir, 0), took(t, heir, 0, usage.Take{Auto: true, Measured: true}).Left; answers != 7 || measured != 2 {
+		t.Errorf("%v are left, and %v of what is measured; want 7 and 2", answers, measured)
+	}
+}
+
 func TestWhatAutoHasLeftIsKeptAndHandedOver(t *testing.T) {
 	a, heir := under(t, autoRule(0.1, 10)), under(t, autoRule(0.1, 10))
 	took(t, a, 0, usage.Take{Auto: true, Tokens: 8})

@@ -180,3 +180,22 @@ func TestWhatIsOwedForManyKeysIsSentTogetherUntilItIsAnswered(t *testing.T) {
 		t.Errorf("10 charges were sent in %d calls, and answered %d times", c.calls, c.sent)
 	}
 }
+
+// What is still to be sent to a bucket that was measured is not sent to the one that answers.
+func TestWhatAMeasuredBucketIsOwedIsNotTheOthers(t *testing.T) {
+	h := newHub()
+	measured := newStage(t, &store{err: errAway}, h)
+	terms := *measured.Terms()
+	terms.Measured = true
+	measured = New(share.NewRate(0, "k", &terms, 2, terms.Rule.Burst, 0), measured.Link)
+	measured.ChargeLater(0, 3)
+	measured.Leave()
+	if again := New(share.NewRate(0, "k", &terms, 2, terms.Rule.Burst, 0), measured.Link); !again.HasUnsent() {
+		t.Error("the next Stage of the measured bucket has not taken over what is to be sent")
+	} else {
+		again.Leave()
+	}
+	if answers := newStage(t, new(store), h); answers.HasUnsent() {
+		t.Error("the bucket that answers is charged")
+	}
+}
