@@ -136,7 +136,7 @@ func TestARemoteBucketIsChargedOnceInEachMode(t *testing.T) {
 	for _, to := range []string{"exact", "redis"} {
 		t.Run(to, func(t *testing.T) {
 			limitsOf := func(mode string) *dynamicconfig.Snapshot {
-				return limits(t, fmt.Sprintf(`{defaults: {ask_timeout: 10s}, limits: [{key: "k", limit: 1/h, burst: 1000, migrate: {from: elastic, to: %s, mode: %s}}]}`, to, mode))
+				return limits(t, fmt.Sprintf(`{defaults: {ask_timeout: 10s}, limits: [{key: "k", limit: 1/h, burst: 1000, migrate: {from: even, to: %s, mode: %s}}]}`, to, mode))
 			}
 			nodes, source := migratingBy(t, to, limitsOf("old"))
 			key := nodes[0].Group().For("k")
