@@ -43,7 +43,7 @@ func (a *API) allow(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case q == nil:
 	case q.Requests == nil:
-		a.allowOne(w, r, &q.ask)
+		a.allowOne(w, r, q.one())
 	case q.AllOrNothing != nil && *q.AllOrNothing:
 		a.allowAll(w, r, q.Requests)
 	default:
@@ -58,7 +58,8 @@ func (a *API) allowOne(w http.ResponseWriter, r *http.Request, q *ask) {
 		a.responder.deny(w, q, &d, forbidden, nil)
 		return
 	}
-	a.responder.sendJSON(w, resultOf(q, &d, 0))
+	answer := resultOf(q, &d, 0)
+	a.responder.send(w, http.StatusOK, "application/json", append(answer.appendJSON(make([]byte, 0, 192)), '\n'))
 }
 
 // allowEach decides each by itself.

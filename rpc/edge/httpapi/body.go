@@ -101,14 +101,14 @@ func (in *reader) parse(body []byte) (*asks, error) {
 // impossible it answers, and returns nil.
 func (in *reader) readOne(w http.ResponseWriter, r *http.Request) *ask {
 	q := in.read(w, r)
-	switch {
-	case q == nil:
-		return nil
-	case q.Requests != nil:
+	if q != nil && q.Requests != nil {
 		in.responder.refuse(w, badBody, "requests is for /v1/allow: ask about one event")
 		return nil
 	}
-	return &q.ask
+	if q == nil {
+		return nil
+	}
+	return q.one()
 }
 
 // body is that of r. When that is impossible it answers, and returns false.
@@ -265,6 +265,9 @@ func (q *asks) check() error {
 	}
 	return nil
 }
+
+// one is the ask that q is, without requests.
+func (q *asks) one() *ask { return &q.ask }
 
 func (q *ask) check() error {
 	switch {

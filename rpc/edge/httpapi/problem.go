@@ -5,7 +5,6 @@ package httpapi
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 
 	"github.com/headgate/headgate/rpc/edge"
 )
@@ -42,10 +41,26 @@ var kinds = []*kind{notFound, notAllowed, badBody, tooLarge, noJSON, noBucket, l
 
 // kindOf is the problem of a decision that is not OK.
 func kindOf(r edge.Reason) *kind {
-	if i := slices.IndexFunc(kinds, func(k *kind) bool { return k.name == r.String() }); i >= 0 {
-		return kinds[i]
+	switch r {
+	case edge.Limited:
+		return limited
+	case edge.TooCostly:
+		return tooCostly
+	case edge.Unmatched:
+		return noBucket
+	case edge.TooManyKeys:
+		return tooManyKeys
+	case edge.InvalidKey:
+		return invalidKey
+	case edge.InvalidCost:
+		return invalidCost
+	case edge.InFlight:
+		return inFlight
+	case edge.Forbidden:
+		return forbidden
+	default:
+		return failed
 	}
-	return failed
 }
 
 // problem is the body of an answer that is no success.

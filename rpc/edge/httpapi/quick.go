@@ -13,7 +13,7 @@ func quick(body []byte) (*asks, bool) {
 	}
 	for more := true; more; more = s.next(',') {
 		name, ok := s.text()
-		if !ok || !s.next(':') || !s.member(&q.ask, name) {
+		if !ok || !s.next(':') || !s.member(q.one(), name) {
 			return nil, false
 		}
 	}

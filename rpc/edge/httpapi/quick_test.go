@@ -3,6 +3,8 @@
 package httpapi
 
 import (
+	"encoding/json"
+	"math"
 	"reflect"
 	"testing"
 )
@@ -45,4 +47,22 @@ func FuzzQuick(f *testing.F) {
 			t.Fatalf("%q: %+v, want %+v", body, q, want)
 		}
 	})
+}
+
+// What is written by hand is what the JSON library reads.
+func TestResultsAreWrittenAsJSON(t *testing.T) {
+	numbers := []*float64{nil, new(0.0), new(math.Copysign(0, -1)), new(1.0), new(-3.0), new(0.1), new(1e-7), new(1e12), new(float64(1 << 53)), new(1e21), new(1e300), new(-1.5)}
+	whole := []*int64{nil, new(int64(0)), new(int64(math.MaxInt64))}
+	for _, x := range numbers {
+		for _, y := range numbers {
+			for _, n := range whole {
+				want := result{Allowed: n == nil, Reason: "too-costly", Cost: math.MinInt64, WaitMS: n, RetryAfterMS: n, Limit: x, Burst: y, Remaining: x}
+				text := want.appendJSON(nil)
+				var got result
+				if err := json.Unmarshal(text, &got); err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("%s: %v", text, err)
+				}
+			}
+		}
+	}
 }

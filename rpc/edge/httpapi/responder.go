@@ -76,6 +76,9 @@ func advice(k *kind, q *ask, d *edge.Decision) string {
 
 // retryAfter is d and a random part more of it; 0 stays 0.
 func (s *responder) retryAfter(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
 	return edge.Later(d, s.random())
 }
 
