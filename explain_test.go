@@ -404,7 +404,7 @@ func TestHostsAnswerUnderAContextWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// However many hosts hang, who asks all hosts waits for one deadline, also with more questions than one for each.
+// A caller that asks all hosts waits for one deadline, however many of them hang and however many questions it has.
 func TestAllHostsTogetherAreAskedUntilOneDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes, _ := bubble.Start(t, 150, "limits: []", headgate.WithAnswers(questions.Answers{

@@ -123,6 +123,24 @@ func TestWhatIsMeasuredHasABucketOfItsOwn(t *testing.T) {
 	}
 }
 
+// The last report of what was measured, which comes after the migration has ended, takes nothing from the pool that answers.
+func TestALastReportOfWhatWasMeasuredCountsNowhere(t *testing.T) {
+	r := autoRule(0.001, 10)
+	r.Algorithm, r.Migration = "", &dynamicconfig.Migration{From: "exact", To: "auto", Mode: dynamicconfig.ModeOldShadowNew}
+	a := under(t, r)
+	took(t, a, 0, usage.Take{Tokens: 3})
+	wanted(t, a, 0, dynamicconfig.Measured("auto"), "h", 5, 0)
+	become(t, a, autoRule(0.001, 10))
+	last := reportOf(dynamicconfig.Measured("auto"), 4, 0, s, "k")
+	last.Weight[0] = 0.1
+	if g := step(t, a, s, "h", last); g.Lease[0] != 0 {
+		t.Errorf("it is granted %+v", g)
+	}
+	if got := took(t, a, s, usage.Take{Auto: true}).Left; got < 7 {
+		t.Errorf("%v are left of the 7 that there were", got)
+	}
+}
+
 // Another owner gets what is measured apart from what answers.
 func TestWhatIsMeasuredIsHandedOverApart(t *testing.T) {
 	r := autoRule(0.001, 10)

@@ -4,7 +4,7 @@ package dynamicconfig
 
 import "github.com/headgate/headgate/dynamicconfig/rule"
 
-// What package rule has, by the same names.
+// These types are those of package rule.
 type (
 	// Rule says what a key's limit is and how it is shared.
 	Rule = rule.Rule

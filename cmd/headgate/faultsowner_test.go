@@ -43,19 +43,28 @@ func (c *memberCluster) limited(t *testing.T, address string) []string {
 	return []string{c.owned(t, "k:", address), c.owned(t, "x:", address)}
 }
 
+// watchOwner begins to watch a cluster whose first node is about to fail. decided waits until another node
+// decides a key of that node, and says how long it took.
+func watchOwner(t *testing.T, c *memberCluster) (decided func() time.Duration, w *watching) {
+	t.Helper()
+	owner := c.nodes[0].cluster
+	all, probed := through(t, c.edges(0)), c.owned(t, "x:probe", owner)
+	decided = func() time.Duration { return decidedBy(t, all, probed) }
+	decided()
+	w = newWatching(t, c.edges(-1), append(c.limited(t, owner), c.limited(t, c.nodes[1].cluster)...), c.limits, nil)
+	w.begin()
+	return decided, w
+}
+
 // hang stops an owner for a time.
 func hang(t *testing.T, long time.Duration) *findings {
 	c := newMemberCluster(t, 3, true, faultRules, "--lame-duck", "0s")
 	v, others := c.nodes[0], c.edges(0)
-	all := through(t, others)
-	probed := c.owned(t, "x:probe", v.cluster)
-	decidedBy(t, all, probed)
-	w := newWatching(t, c.edges(-1), append(c.limited(t, v.cluster), c.limited(t, c.nodes[1].cluster)...), c.limits, nil)
-	w.begin()
+	decided, w := watchOwner(t, c)
 	if err := v.process.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	served := decidedBy(t, all, probed)
+	served := decided()
 	watch(lasting(2*time.Second, long))
 	if err := v.process.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -110,16 +119,12 @@ func pause(t *testing.T) *findings {
 func restarts(t *testing.T) *findings {
 	c := newMemberCluster(t, 3, true, faultRules)
 	v, others := c.nodes[0], c.edges(0)
-	all := through(t, others)
-	probed := c.owned(t, "x:probe", v.cluster)
-	decidedBy(t, all, probed)
-	w := newWatching(t, c.edges(-1), append(c.limited(t, v.cluster), c.limited(t, c.nodes[1].cluster)...), c.limits, nil)
-	w.begin()
+	decided, w := watchOwner(t, c)
 	killed := 0
 	for range int(lasting(3, 5)) {
 		v.kill()
 		killed++
-		decidedBy(t, all, probed)
+		decided()
 		watch(time.Second)
 		v.start()
 		watch(3 * time.Second)

@@ -29,7 +29,7 @@ func drawRule(t *rapid.T, key string) string {
 	}).Draw(t, "form"), key, limit)
 }
 
-// What differs in a part of the rules is what differs in all of them.
+// Comparing only the rules that differ finds the same changes as comparing all rules.
 func TestChangesOfAPartAreThoseOfTheWhole(t *testing.T) {
 	used := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -96,7 +96,7 @@ func TestChangesOfAPartAreThoseOfTheWhole(t *testing.T) {
 	}
 }
 
-// What one rule of many changes costs what it touches: whoever looks at a version reads two texts, and parses what differs.
+// Finding the changes of a version that changed one rule of many parses that rule and no other.
 func TestChangesOfLargeTextsCostWhatDiffers(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("limits:\n")

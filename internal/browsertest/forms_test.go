@@ -66,7 +66,7 @@ func TestFormsForThePager(t *testing.T) {
 	}
 }
 
-// What is pressed before the scripts are there does nothing, and takes nothing away that was typed. Enter in a field of
+// A button that a user presses before the scripts have loaded does nothing, and what was typed stays. Enter in a field of
 // a change reviews the change.
 func TestFormsWaitForTheScripts(t *testing.T) {
 	b := browser(t)

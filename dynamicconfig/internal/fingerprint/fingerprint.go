@@ -19,7 +19,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig/rule"
 )
 
-// seed is of the process: nobody can write rules that differ and have one sum.
+// seed is random for each process, so that nobody can write two different rules with the same sum.
 var seed = maphash.MakeSeed()
 
 // Of hashes what c means. rules are sums of its rules, by which this process compares them with those of another

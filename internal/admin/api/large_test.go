@@ -78,7 +78,7 @@ func TestLargeAnswersToSlowReadersAreBounded(t *testing.T) {
 	s.must(t, 200, `"in_force":true`, "GET", "/v1/limits", "")
 }
 
-// Whoever needs no large text gets none, and only as many changes as wanted.
+// A client may leave out large texts, and limit how many changes it gets.
 func TestATextAndChangesThatAreNotWantedAreLeftOut(t *testing.T) {
 	s := start(t, rights)
 	s.must(t, 201, ``, "PUT", "/v1/limits?message=first", firstText, "If-Match", `"0"`)

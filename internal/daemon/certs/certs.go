@@ -207,7 +207,7 @@ func (m material) good(now time.Time) error {
 	}
 	if err != nil {
 		last := m.trusted[len(m.trusted)-1]
-		return fmt.Errorf("no authority in the file of authorities is good now, and so is nobody's certificate: %q %w, or put another one into the file", last.Subject, err)
+		return fmt.Errorf("no authority in the file is valid now, so no certificate can be checked: %q %w, or put another authority into the file", last.Subject, err)
 	}
 	return nil
 }

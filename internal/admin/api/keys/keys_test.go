@@ -16,7 +16,7 @@ import (
 	"github.com/headgate/headgate/limiter/explain"
 )
 
-// Who asks for the keys of the largest amounts costs the daemon memory for these, and not for all keys.
+// A list of the keys with the largest amounts takes memory for the keys that it lists, and not for all keys.
 func TestAListByAmountKeepsOnlyWhatItLists(t *testing.T) {
 	const n = 50_000
 	rule := &dynamicconfig.Rule{Key: "k:*"}

@@ -52,7 +52,7 @@ type Change struct {
 	Text    string `json:"text"` // all of it, for people
 }
 
-// Whole is a version, and what it changed.
+// Whole is a version with the changes that it made.
 type Whole struct {
 	Version
 

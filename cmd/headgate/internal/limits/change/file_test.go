@@ -34,7 +34,7 @@ func TestAFileThatCannotBeReplacedStays(t *testing.T) {
 	}
 }
 
-// A file may be written by who may not write beside it: the error says who needs which right.
+// A user may write to a file and not to its folder. The error names the user and the right that is missing.
 func TestAFolderThatMayNotBeWrittenHasARemedy(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may write everywhere")
