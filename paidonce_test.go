@@ -55,6 +55,48 @@ func TestAMoveToExactOrAutoIsPaidForOnce(t *testing.T) {
 	}
 }
 
+// While a migration is disabled, the owner makes no second pool. The pool before goes on under the algorithm that answers
+// next, and hosts do not charge it again.
+func TestAMoveThroughABypassIsPaidForOnce(t *testing.T) {
+	const burst, before = 20, 15
+	for _, path := range []string{
+		"exact exact>auto:disabled auto", "exact>auto:old exact>auto:disabled exact>auto:new", "exact>auto:new exact>auto:disabled exact",
+		"auto>exact:new-shadow-old auto>exact:disabled auto>exact:old-shadow-new", "exact exact>elastic:disabled auto", "auto elastic>auto:disabled exact", "exact exact>elastic:disabled exact>elastic:old",
+	} {
+		for _, hosts := range []int{1, 3} {
+			inBubble(t, func(t *testing.T) {
+				time.Sleep(max(-aggregator.Now(), 0) + time.Hour) // else the owner may take the key for one of another owner
+				rules := strings.Fields(path)
+				c := autoClusterOf(t, hosts, 1./3600, ruledBy(t, rules[0], "1/h", burst))
+				defer c.close()
+				key, allowed := c.hosts[0].group.For("k"), 0
+				use := func(n int, every time.Duration) {
+					for range n {
+						if key.Allow() {
+							allowed++
+						}
+						time.Sleep(every)
+					}
+				}
+				use(before, 50*time.Millisecond)
+				for _, rule := range rules[1:] {
+					time.Sleep(5 * time.Second)
+					c.configure(t, ruledBy(t, rule, "1/h", burst))
+					if strings.HasSuffix(rule, "disabled") { // all events pass, and are reported
+						was := allowed
+						use(30, 500*time.Millisecond)
+						allowed = was
+					}
+				}
+				use(60, time.Second)
+				if allowed != burst {
+					t.Errorf("%s, %d hosts: %d are allowed, want %d", path, hosts, allowed, burst)
+				}
+			})
+		}
+	}
+}
+
 // The owner is not charged once more for what it has paid for under auto, when the rule moves to
 // elastic, and back before an event.
 func TestAMoveToElasticAndBackIsPaidForOnce(t *testing.T) {

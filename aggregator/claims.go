@@ -33,7 +33,7 @@ func (c *Core) Claim(now time.Duration, asked *claims.Claims) *claims.Leases {
 // claim answers one.
 func (c *Core) claim(now time.Duration, s *rules.Settings, one *claims.Claim) claims.Lease {
 	rule, ok := s.Snapshot.Match(one.Key)
-	if !ok || rules.Bypassed(rule) || rule.Bypassed() {
+	if !ok || rules.Disabled(rule) || rule.Bypassed() {
 		c.metrics.unmatched.Inc(1)
 		return unmatched(one, ok || s.Snapshot.Unmatched() != dynamicconfig.UnmatchedDeny, !ok)
 	}

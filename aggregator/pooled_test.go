@@ -392,6 +392,7 @@ func TestAHostThatHearsFirstOfTheEndOfABypassFindsThePool(t *testing.T) {
 		a := under(t, migrating(before))
 		took(t, a, 0, usage.Take{Auto: auto, Tokens: 90})
 		configured(t, a, migrating(dynamicconfig.ModeDisabled))
+		step(t, a, 0, "early", reportOf(map[bool]string{false: algorithm.NameAuto, true: algorithm.NameExact}[auto], 1, 0, time.Second, "k"))
 		early := took(t, a, 0, usage.Take{Auto: !auto, Tokens: 1})
 		configured(t, a, migrating(after))
 		if got := took(t, a, 0, usage.Take{Auto: !auto, Tokens: 1}).Left; !early.Decided || early.Left > 9.1 || got > 8.1 {

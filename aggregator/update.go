@@ -265,7 +265,7 @@ func (u *update) floored(g account.Grant, k *owned.Key, part float64) account.Gr
 func (u *update) elsewhere(i int, hash uint64) error {
 	text := u.usage.Keys[i]
 	_, rule := u.settings.Match(text, u.algorithm)
-	if _, measured := dynamicconfig.Plain(u.algorithm); measured || rule == nil || rules.Bypassed(rule) {
+	if _, measured := dynamicconfig.Plain(u.algorithm); measured || rule == nil || rules.Disabled(rule) {
 		return nil
 	}
 	name := u.settings.Answering(rule)
@@ -318,6 +318,9 @@ func (u *update) find(hash uint64, i int) (*owned.Key, error) {
 	}
 	if rule == nil {
 		u.core.metrics.noRoom.Inc(1)
+		return nil, nil
+	}
+	if owned.HasPool(sh, rule, u.algorithm, hash, text) {
 		return nil, nil
 	}
 	c, err := u.settings.Config(rule, u.algorithm)

@@ -104,6 +104,13 @@ func (o *owner) under(name string) (p *pool, mentioned bool) {
 	if to := o.successor(); to != "" && !mentioned && !measured {
 		name = to
 	}
+	if answering(&o.rule) == "" && !measured { // a rule that is disabled has one pool
+		for _, other := range pooled {
+			if o.pools[other] != nil {
+				name = other
+			}
+		}
+	}
 	if p = o.pools[name]; p == nil {
 		if p = new(pool{drained: drained{left: o.full}}); mentioned || o.successor() != "" && !measured { // else no rule has the owner make one
 			o.pools[name] = p

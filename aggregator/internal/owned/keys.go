@@ -91,7 +91,7 @@ func (ks *Keys) Make(now time.Duration, sh *Shard, s *rules.Settings, c *account
 // Adopt is Key.Adopt of k, which is in sh, unless s has k's account go on under another
 // name: then k goes to the map of that, if the key is not there.
 func (ks *Keys) Adopt(now time.Duration, sh *Shard, k *Key, s *rules.Settings, named string, hash uint64) bool {
-	if s.Number > k.Settings.Number && (!k.Settings.Shadows(k.Rule, named) || rules.Bypassed(k.Rule)) { // of two accounts, the one that answered goes on
+	if s.Number > k.Settings.Number && (!k.Settings.Shadows(k.Rule, named) || rules.Disabled(k.Rule)) { // of two accounts, the one that answered goes on
 		rule, instead := s.Match(k.text, named)
 		if to := s.Successor(instead, named); rule == nil && to != "" && sh.Map(to).Find(hash, k.text) == nil {
 			if c, err := s.Config(instead, to); err == nil {

@@ -25,11 +25,9 @@ func (ks *Keys) Taking(now time.Duration, sh *Shard, s *rules.Settings, hash uin
 		return nil
 	}
 	k, _ := ks.Find(now, sh, s, name, hash, t.Key)
-	if k == nil && rules.Bypassed(rule) { // the host may have heard already which algorithm answers next
-		for _, other := range rules.Pooled {
-			if of := sh.Map(other).Find(hash, t.Key); of != nil {
-				k, name = of, other
-			}
+	if k == nil && rules.Disabled(rule) { // the host may have heard already which algorithm answers next
+		if of, other := poolOf(sh, hash, t.Key); of != nil {
+			k, name = of, other
 		}
 	}
 	if k == nil {
@@ -43,6 +41,26 @@ func (ks *Keys) Taking(now time.Duration, sh *Shard, s *rules.Settings, hash uin
 		return nil
 	}
 	return k
+}
+
+// poolOf is the pool that the key called text has in sh, whatever its name; nil if there is none.
+func poolOf(sh *Shard, hash uint64, text string) (k *Key, name string) {
+	for _, name = range rules.Pooled {
+		if k = sh.Map(name).Find(hash, text); k != nil {
+			break
+		}
+	}
+	return k, name
+}
+
+// HasPool reports whether a key that is not under the algorithm called named, and whose rule is disabled, has another
+// pool in sh: that goes on once the rule limits again.
+func HasPool(sh *Shard, rule *dynamicconfig.Rule, named string, hash uint64, text string) bool {
+	if !rules.Disabled(rule) || !rules.IsPooled(named) {
+		return false
+	}
+	k, _ := poolOf(sh, hash, text)
+	return k != nil
 }
 
 // makeTaking makes a key of rule, if the rule has room for another from which tokens

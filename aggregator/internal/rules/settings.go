@@ -95,14 +95,14 @@ func (s *Settings) Answering(rule *dynamicconfig.Rule) string {
 func (s *Settings) named(rule *dynamicconfig.Rule) (answering, other string) {
 	names, i := rule.Algorithms(), max(rule.Answering(), 0)
 	answering, other = s.registry.Canonical(names[i]), s.registry.Canonical(names[len(names)-1-i])
-	if IsPooled(answering) && IsPooled(other) && answering != other && !Bypassed(rule) { // a bypass measures nothing
+	if IsPooled(answering) && IsPooled(other) && answering != other && !Disabled(rule) { // then nothing is measured
 		other = dynamicconfig.Measured(other)
 	}
 	return answering, other
 }
 
-// Bypassed reports whether rule, which may be nil, limits nothing.
-func Bypassed(rule *dynamicconfig.Rule) bool {
+// Disabled reports whether rule, which may be nil, has a migration that is disabled, so that it limits nothing.
+func Disabled(rule *dynamicconfig.Rule) bool {
 	return rule != nil && rule.Answering() < 0
 }
 
@@ -137,7 +137,7 @@ func Lookup(r *algorithm.Registry, reported string) (a algorithm.Algorithm, name
 // Successor is the name under which rule wants the account of a key that is under the one
 // called named: another of Pooled, or another of the same account; or none.
 func (s *Settings) Successor(rule *dynamicconfig.Rule, named string) string {
-	if rule == nil || Bypassed(rule) || s.mentions(rule, named) || rule.InFlight && IsPooled(named) {
+	if rule == nil || Disabled(rule) || s.mentions(rule, named) || rule.InFlight && IsPooled(named) {
 		return ""
 	}
 	if to := s.Answering(rule); s.Alike(named, to) {

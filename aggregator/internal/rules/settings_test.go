@@ -58,7 +58,7 @@ limits:
 			t.Errorf("%s, asked as %s: shadow is not %v", tt.key, tt.asked, tt.shadow)
 		}
 	}
-	if rule, _ := s.Snapshot.Match("off"); !Bypassed(rule) || Bypassed(nil) {
+	if rule, _ := s.Snapshot.Match("off"); !Disabled(rule) || Disabled(nil) {
 		t.Error("a rule that limits nothing is not bypassed, or no rule is")
 	}
 }

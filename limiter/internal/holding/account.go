@@ -144,7 +144,7 @@ func (b *before) settle() {
 func (b *before) settleBuckets(p *passed) {
 	a := &b.account
 	for _, s := range b.Subjects() {
-		if asks := remote.Of(s.Part()); asks != nil {
+		if asks := remote.Of(s.Part()); asks != nil && (b.plan.answering() != "" || asks.Heard.Operations.Load() > 0) { // else nobody asks
 			if of := a.bucket(s.Name()); of.heard == nil {
 				of.heard = asks.Heard
 			}

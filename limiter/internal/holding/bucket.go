@@ -110,9 +110,9 @@ func (of *bucket) goesOn(was, next *Plan, there bool) bool {
 	default:
 		of.name = to
 	}
-	of.alone = of.alone && !slices.ContainsFunc(next.Terms, func(t *share.Terms) bool {
+	of.alone = of.alone && (to == "" || !slices.ContainsFunc(next.Terms, func(t *share.Terms) bool {
 		return t.Traits.Pooled && !t.Measured && t.Algorithm != of.name
-	})
+	}))
 	return true
 }
 
