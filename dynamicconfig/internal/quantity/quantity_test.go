@@ -87,3 +87,19 @@ func TestNumbersAreWrittenAsPeopleWriteThem(t *testing.T) {
 		}
 	}
 }
+
+// A limit that was written per minute, hour or day is shown so, and not as a part of an event: 3/d, not 0.125/h.
+func TestLimitsBelowOneAreWrittenInWholeEvents(t *testing.T) {
+	for text, want := range map[string]string{
+		"3/m": "3/m", "3/d": "3/d", "90/h": "90/h", "0.1/s": "6/m", "60/h": "1/m", "7/m": "7/m", "100/h": "100/h",
+		"2.5/s": "2.5/s", "60/m": "1/s", "90000/m": "1500/s", "500/m": "500/m", "0/s": "0/s",
+	} {
+		l, err := ParseLimit(text)
+		if got := Amount(l, false); err != nil || got != want {
+			t.Errorf("%s is written %s, want %s (%v)", text, got, want, err)
+		}
+		if back, err := ParseLimit(want); err != nil || back != l {
+			t.Errorf("%s is written %s, which is %v: %v", text, want, back, err)
+		}
+	}
+}

@@ -54,15 +54,15 @@ var units = []struct {
 	seconds float64
 }{{"/s", 1}, {"/m", 60}, {"/h", 3600}, {"/d", 86400}}
 
-// limit writes a limit per second, or, where that takes many digits, per minute, hour or day
-// if that takes few and reads back as the same: 5/m.
+// limit writes a limit per second, or, if it is below 1/s or that takes many digits, per minute, hour
+// or day where that is shorter and reads back as the same: 5/m.
 func limit(l rate.Limit) string {
 	const many = 8
 	text := Number(float64(l)) + "/s"
 	for _, unit := range units[1:] {
 		other := Number(math.Round(float64(l)*unit.seconds*1e6)/1e6) + unit.name
-		if got, err := parseRate(other); len(text) > many && len(other) <= many && err == nil && got == l {
-			return other
+		if got, err := parseRate(other); (l < 1 || len(text) > many) && len(other) < len(text) && err == nil && got == l {
+			text = other
 		}
 	}
 	return text

@@ -31,7 +31,7 @@ func TestOverridesAreWrittenListedAndEnded(t *testing.T) {
 	if err := json.Unmarshal([]byte(limits("overrides", "-o", "json")), &lines); err != nil || len(lines) != 3 || lines[0].Key != "login:bob" || lines[0].Author == "" {
 		t.Errorf("%v: %+v", err, lines)
 	}
-	runtest.Expect(t, "show", limits("show", "login:eve"), "limit: 0.25/s", `override: "3x until `, "slower phones")
+	runtest.Expect(t, "show", limits("show", "login:eve"), "limit: 15/m", `override: "3x until `, "slower phones")
 	runtest.Expect(t, "bypassed", limits("bypass", "login:*", "--for", "1h", "-m", "all phones"), `override of "login:*" added: limit bypass`)
 	runtest.Expect(t, "bypassed again", limits("bypass", "login:*", "--for", "1h", "-m", "all of them"), `override of "login:*": `, "all phones → all of them")
 	runtest.Expect(t, "below the bypass", limits("overrides"), "holds, but for the bypass, for ")
