@@ -138,6 +138,33 @@ func TestANodeRunsWithoutSockets(t *testing.T) {
 }
 
 // TestLimitsWithAMistakeFailTheTest uses a TB of its own.
+// What is given back and charged reaches a bucket elsewhere, and that of gossip, in the background, and this
+// host's own bucket at once: docs/testing.md says when a test has to wait.
+func TestWhatIsGivenBackIsThereAfterAWait(t *testing.T) {
+	for algorithm, atOnce := range map[string]bool{
+		"even": true, "request-weighted": true, "elastic": true, "fair-share": true,
+		"auto": false, "exact": false, "gossip": false,
+	} {
+		t.Run(algorithm, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := headgatetest.NewNode(t, fmt.Sprintf(`limits: [{key: "k", limit: 1/m, burst: 10, algorithm: %s}]`, algorithm)).For("k")
+				for _, e := range []*limiter.Estimate{l.Take(t.Context(), 6, 0), l.Take(t.Context(), 4, 0)} {
+					if e.Cancel(); !e.OK() {
+						t.Fatal("a full bucket refuses")
+					}
+				}
+				if atOnce != l.AllowN(time.Now(), 10) {
+					t.Errorf("all tokens are back at once: %t", !atOnce)
+				}
+				synctest.Wait()
+				if !atOnce && !l.AllowN(time.Now(), 10) {
+					t.Error("not all tokens are back")
+				}
+			})
+		})
+	}
+}
+
 func TestLimitsWithAMistakeFailTheTest(t *testing.T) {
 	for name, f := range map[string]func(headgatetest.TB){
 		"group":            func(t headgatetest.TB) { headgatetest.NewGroup(t, `limits: [{key: k}]`) },
