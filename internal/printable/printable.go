@@ -10,6 +10,7 @@ package printable
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -68,6 +69,14 @@ func Count[N ~int | ~int64](n N, one, more string) string {
 		one = more
 	}
 	return strconv.FormatInt(int64(n), 10) + " " + one
+}
+
+// Number is v with so many digits, or with all before the point if these are more: 12345 with 3 digits, not 1.23e+04.
+func Number(v float64, digits int) string {
+	if math.Abs(v) >= math.Pow10(digits)-0.5 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', digits, 64)
 }
 
 // Part is v of all in percent, as in 12.5%. It is 0% if all is not above 0.

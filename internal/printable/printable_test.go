@@ -3,6 +3,7 @@
 package printable
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"testing"
@@ -53,6 +54,20 @@ func TestCountsOfOneAreSingular(t *testing.T) {
 		if got := Count(n, "key", "keys"); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}
+	}
+}
+
+func TestNumbersHaveNoExponentWhereTheyAreLarge(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.5: "0.5", 12.34567: "12.35", 999.96: "1000", 9999.4: "9999", 9999.6: "10000", 10000: "10000",
+		-12345.6: "-12346", 3e6: "3000000", 1e12: "1000000000000", math.Inf(1): "+Inf",
+	} {
+		if got := Number(v, 4); got != want {
+			t.Errorf("%v: %s, want %s", v, got, want)
+		}
+	}
+	if got := Number(999.6, 3); got != "1000" {
+		t.Errorf("999.6 with 3 digits: %s", got)
 	}
 }
 

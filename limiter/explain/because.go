@@ -4,7 +4,6 @@ package explain
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -231,15 +230,10 @@ func number(v float64) string {
 	if v > 0 && v < 0.001 {
 		return "less than 0.001"
 	}
-	return strconv.FormatFloat(v, 'g', 3, 64)
+	return printable.Number(v, 3)
 }
 
-func perSecond(v float64) string {
-	if v >= 1000 {
-		return strconv.FormatFloat(v, 'f', 0, 64) + " events/s"
-	}
-	return number(v) + " events/s"
-}
+func perSecond(v float64) string { return number(v) + " events/s" }
 
 // round is d with as many digits as people want.
 func round(d time.Duration) time.Duration {

@@ -230,6 +230,19 @@ func (a *answersAll) Do(context.Context, stage.Operation) (stage.Outcome, error)
 	return a.Outcome, a.err
 }
 
+// Large numbers are written out: 49000 of 50000 tokens, not 4.9e+04 of 5e+04.
+func TestLargeNumbersHaveNoExponent(t *testing.T) {
+	s, err := dynamicconfig.Parse("limits", []byte(`limits: [{key: k, limit: 50000/d, burst: 50000, algorithm: even}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := limiter.NewGroup(s, 1)
+	g.For("k").AllowN(time.Now(), 1000)
+	if k := Look(g, s, 1, "k"); !strings.HasSuffix(k.Because, "; 49000 of 50000 tokens are there") {
+		t.Errorf("%+v", k)
+	}
+}
+
 // Only under exact is the remote bucket at the key's owner.
 func TestARemoteBucketIsNotTheOwners(t *testing.T) {
 	for name, want := range map[string]string{"redis": "the remote bucket", "mine": "the remote bucket", "gossip": "this host's bucket"} {

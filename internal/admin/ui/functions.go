@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate/headgate/internal/admin/api/lasthour"
 	"github.com/headgate/headgate/internal/admin/api/reply"
+	"github.com/headgate/headgate/internal/printable"
 	"github.com/headgate/headgate/limiter/explain"
 )
 
@@ -64,7 +65,7 @@ func amount(v *float64) string {
 	if 0 < *v && *v < leastAmount {
 		return "< " + strconv.FormatFloat(leastAmount, 'g', -1, 64)
 	}
-	return strconv.FormatFloat(*v, 'g', 4, 64)
+	return printable.Number(*v, 4)
 }
 
 // seconds is how long a lease still lasts; a dash if there is none.

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -212,5 +211,5 @@ func amount(v *float64) string {
 	if *v > 0 && *v < 0.001 {
 		return "<0.001"
 	}
-	return strconv.FormatFloat(*v, 'g', 4, 64)
+	return printable.Number(*v, 4)
 }

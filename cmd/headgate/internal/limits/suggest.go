@@ -72,14 +72,14 @@ func printSuggestions(out io.Writer, all []lasthour.Suggestion) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tPEAK\tLIMIT\tSUGGESTED")
 	for _, s := range all {
-		fmt.Fprintf(w, "%s\t%.4g/s\t%s\t%s\n", printable.Text(s.Key), s.Peak, s.Limit, s.Suggested)
+		fmt.Fprintf(w, "%s\t%s/s\t%s\t%s\n", printable.Text(s.Key), printable.Number(s.Peak, 4), s.Limit, s.Suggested)
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, s := range all {
 		if s.Costly > 0 {
-			fmt.Fprintf(out, "%s: events of %.4g tokens in all cost more than any may, and are not in the peak: a larger burst or max_cost lets them through\n", printable.Text(s.Key), s.Costly)
+			fmt.Fprintf(out, "%s: events of %s tokens in all cost more than any may, and are not in the peak: a larger burst or max_cost lets them through\n", printable.Text(s.Key), printable.Number(s.Costly, 4))
 		}
 	}
 	return nil

@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -175,7 +174,7 @@ func (t *Then) because(limits *dynamicconfig.Snapshot, rule *dynamicconfig.Rule,
 			using++
 		}
 	}
-	per := func(n float64) string { return strconv.FormatFloat(n/length.Seconds(), 'g', 3, 64) + "/s" }
+	per := func(n float64) string { return printable.Number(n/length.Seconds(), 3) + "/s" }
 	var say []string
 	add := func(format string, args ...any) { say = append(say, fmt.Sprintf(format, args...)) }
 	switch {

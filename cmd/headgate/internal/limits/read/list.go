@@ -91,7 +91,7 @@ func rulesTable(w io.Writer, rules []dynamicconfig.Rule) error {
 	for i := range rules {
 		r := &rules[i]
 		f := maps.Collect(r.Fields())
-		fmt.Fprintf(t, "%s\t%v\t%s\t%s\t%v\t%v\n", printable.Text(r.Key), f["limit"], shownOr(f["burst"], "-"), algorithmOf(r), shownOr(f["enforce"], "100%"), f["fallback"])
+		fmt.Fprintf(t, "%s\t%v\t%s\t%s\t%v\t%v\n", printable.Text(r.Key), f["limit"], burstOf(r), algorithmOf(r), shownOr(f["enforce"], "100%"), f["fallback"])
 	}
 	return t.Flush()
 }
@@ -101,6 +101,13 @@ func algorithmOf(r *dynamicconfig.Rule) string {
 		return fmt.Sprintf("%s → %s (%s)", m.From, m.To, m.Mode)
 	}
 	return r.Algorithm
+}
+
+func burstOf(r *dynamicconfig.Rule) string {
+	if r.Burst == 0 {
+		return "-"
+	}
+	return printable.Number(r.Burst, 15)
 }
 
 func shownOr(value any, otherwise string) string {
