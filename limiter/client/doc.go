@@ -2,10 +2,10 @@
 
 // Package client limits in programs that run no decider: the deciders are
 // remote, daemons started with `headgate serve` or services that serve
-// rpcgrpc. The limiters are the same as everywhere, and as fast: in memory,
-// without a call per request, unless the key's rule says `algorithm: exact`.
-// The program knows where some deciders are and which limits there are; any
-// decider answers for any key.
+// rpcgrpc. The limiters are the same as everywhere. They decide in memory; under
+// auto, the default, they ask a decider for what this host's part does not cover,
+// and under exact for each event. The program knows where some deciders are and
+// which limits there are; any decider answers for any key.
 //
 //	c, err := client.New(client.Config{
 //		Addresses: []string{"10.0.0.7:7934", "10.0.0.8:7934"},
