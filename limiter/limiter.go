@@ -79,8 +79,8 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 // WaitN waits until n events may happen. It returns an error at once
 //
 //   - if n exceeds this host's Burst (ErrNever) or the rule's max_cost (ErrNever);
-//   - if the wait would be longer than the rule's max_wait, or the debt deeper than its
-//     max_debt (ErrTooLong);
+//   - if the wait would be longer than the rule's max_wait, the debt deeper than its max_debt, or
+//     this host has no part of the limit now (ErrTooLong);
 //   - if the wait would outlast ctx's deadline. As with *rate.Limiter, the caller gets
 //     the error before the deadline. Here errors.Is finds that it is context.DeadlineExceeded;
 //   - if no wait is known to help (ErrFailed, ErrDropped), or if the key has no limiter

@@ -198,7 +198,9 @@ func (t *taken) err(ctx context.Context, longest time.Duration) error {
 	case longest < most && t.outlasts(st, longest):
 		return fmt.Errorf("limiter: wait for %s would exceed the context's deadline: %w", t, context.DeadlineExceeded)
 	case most == stage.Forever && t.RetryAfter == 0 && !st.Level(t.at).Remote: // what is elsewhere may not know
-		err = fmt.Errorf("the wait would not end: %w", ErrNever)
+		if err = fmt.Errorf("the wait would not end: %w", ErrNever); ruled && st.Level(t.at).Limit <= 0 {
+			err = noPart{}
+		}
 	}
 	return fmt.Errorf("limiter: wait for %s: %w", t, err)
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -244,6 +246,27 @@ func TestAWaitThatMayHelpLaterSaysSo(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A host that is granted nothing, as by the owner of a key that is leased out, may be granted a part later.
+func TestAWaitWithoutAPartOfTheLimitMayHelpLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := weighted(100)
+		rule.Fallback = dynamicconfig.FallbackClosed
+		g := NewGroup(snapshot(t, rule), 1)
+		k := g.For("k")
+		k.Allow()
+		time.Sleep(time.Second)
+		answer(t, g, stage.Now(), 0, 0, usage.FloorNone, time.Hour)
+		if err := k.Wait(t.Context()); !errors.Is(err, ErrTooLong) || errors.Is(err, ErrNever) || !strings.Contains(err.Error(), "no part of the limit now") {
+			t.Errorf("a part of %v: %v", k.Limit(), err)
+		}
+		time.Sleep(time.Second)
+		answer(t, g, stage.Now(), 0.5, 50, usage.FloorNone, time.Hour)
+		if err := k.Wait(t.Context()); err != nil {
+			t.Errorf("a part of %v: %v", k.Limit(), err)
+		}
+	})
 }
 
 // A remote bucket need not know after how long it would allow the event.
