@@ -274,3 +274,32 @@ func TestAMoveFromAutoTakesNoTokensThatAreLeft(t *testing.T) {
 		}
 	})
 }
+
+// A measurement that begins again has a new pool. Hosts charge it with all that the key lacks, and nothing that an earlier measurement
+// took, whose pool is gone.
+func TestAMeasurementThatBeginsAgainMeasuresFromWhatIsLeft(t *testing.T) {
+	const burst, before = 20, 10
+	for _, path := range []string{"exact>auto:old-shadow-new exact exact>auto:old-shadow-new", "exact>auto:new-shadow-old auto exact>auto:new-shadow-old", "exact>auto:new-shadow-old even exact>auto:new-shadow-old", "exact>auto:new-shadow-old exact>auto:disabled exact>auto:new-shadow-old"} {
+		inBubble(t, func(t *testing.T) {
+			rules := strings.Fields(path)
+			c := autoClusterOf(t, 1, 1./3600, ruledBy(t, rules[0], "1/h", burst))
+			defer c.close()
+			use := func(n int) {
+				for range n {
+					c.hosts[0].group.For("k").Allow()
+					time.Sleep(time.Second)
+				}
+			}
+			use(before)
+			for _, rule := range rules[1:] {
+				time.Sleep(5 * time.Second)
+				c.configure(t, ruledBy(t, rule, "1/h", burst))
+			}
+			use(60)
+			st, _ := c.hosts[0].group.Inspect("k")
+			if d := st.Divergence; d.Both != burst-before || d.OnlyOld+d.OnlyNew != 0 {
+				t.Errorf("%s: %+v, want %d of both", path, d, burst-before)
+			}
+		})
+	}
+}
