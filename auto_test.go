@@ -80,7 +80,7 @@ func newAutoCluster(t *testing.T, n int, limit float64) *autoCluster {
 	return autoClusterOf(t, n, limit, autoLimits(t, limit))
 }
 
-func autoClusterOf(t *testing.T, n int, limit float64, snapshot *dynamicconfig.Snapshot) *autoCluster {
+func autoClusterOf(t *testing.T, n int, limit float64, snapshot *dynamicconfig.Snapshot, options ...limiter.Option) *autoCluster {
 	t.Helper()
 	c := &autoCluster{network: rpctest.New(1), began: time.Now(), at: time.Now(), seen: time.Now(), limit: limit, level: autoBurst, burst: autoBurst}
 	for i := range n {
@@ -93,9 +93,10 @@ func autoClusterOf(t *testing.T, n int, limit float64, snapshot *dynamicconfig.S
 		}
 		peers := c.network.Host(name).Peers()
 		taker := &ask.Taker{Host: name, Placement: &c.owner, Peers: peers, Self: name, Local: a}
-		group := limiter.NewGroup(snapshot, n,
+		group := limiter.NewGroup(snapshot, n, append([]limiter.Option{
 			limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)), limiter.WithRemote(algorithm.NameExact, exact.New(taker)),
-			limiter.WithMigration(shadow.Migrator()))
+			limiter.WithMigration(shadow.Migrator()),
+		}, options...)...)
 		running, stop := context.WithCancel(t.Context())
 		c.names, c.hosts = append(c.names, name), append(c.hosts, &autoMember{a, group, taker, stop})
 		c.loops.Go(func() { a.Run(running) })

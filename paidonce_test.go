@@ -3,13 +3,17 @@
 package headgate
 
 import (
+	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/limiter"
+	"github.com/headgate/headgate/limiter/stage"
 )
 
 // A key's owner pays once for what its hosts use, however the rule moves: a host that moves between
@@ -301,5 +305,62 @@ func TestAMeasurementThatBeginsAgainMeasuresFromWhatIsLeft(t *testing.T) {
 				t.Errorf("%s: %+v, want %d of both", path, d, burst-before)
 			}
 		})
+	}
+}
+
+// tokensOf is a Remote with one bucket, into which nothing comes.
+type tokensOf struct {
+	mu   sync.Mutex
+	left float64
+}
+
+func (b *tokensOf) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case op.Kind == stage.ReturnTokens:
+		b.left += op.N
+	case op.Kind == stage.TakeTokens && op.N > b.left:
+		return stage.Outcome{Left: b.left}, nil
+	default:
+		b.left -= op.N
+	}
+	return stage.Outcome{OK: true, Left: b.left}, nil
+}
+
+// A move from one remote bucket to another has each host charge what it has used itself, also where few of the hosts use the key.
+// Each charged its even part of what all had used, and 28 events of a burst of 20 passed where one host of six had the key.
+func TestAMoveBetweenRemoteBucketsIsPaidForByTheHostsThatUsedTheKey(t *testing.T) {
+	const burst, before = 20, 10
+	for _, path := range []string{
+		"redis exact", "redis auto", "exact redis", "auto redis", "redis exact redis", "redis even exact", "exact even redis", "even redis even exact",
+		"redis request-weighted exact", "auto even redis", "redis redis>exact:old redis>exact:new exact", "redis redis>auto:old-shadow-new auto", "exact exact>redis:old-shadow-new redis",
+	} {
+		for _, users := range []int{1, 2, 6} {
+			inBubble(t, func(t *testing.T) {
+				const hosts = 6
+				rules, redis := strings.Fields(path), &tokensOf{left: burst}
+				c := autoClusterOf(t, hosts, 1./3600, ruledBy(t, rules[0], "1/h", burst), limiter.WithRemote("redis", redis))
+				defer c.close()
+				allowed := 0
+				use := func(n int, every time.Duration) {
+					for i := range n {
+						if c.hosts[min(i%users, i%4)].group.For("k").Allow() { // if two hosts do, one has more than the other
+							allowed++
+						}
+						time.Sleep(every)
+					}
+				}
+				use(before, 50*time.Millisecond)
+				for _, rule := range rules[1:] {
+					time.Sleep(5 * time.Second)
+					c.configure(t, ruledBy(t, rule, "1/h", burst))
+				}
+				use(60, time.Second)
+				if allowed < burst-users || allowed > burst { // each host rounds its charge up
+					t.Errorf("%s, %d of %d hosts: %d are allowed, want %d", path, users, hosts, allowed, burst)
+				}
+			})
+		}
 	}
 }

@@ -16,11 +16,15 @@ import (
 type Estimate struct {
 	left   atomic.Uint64 // float64 bits, as of leftAt; a small mismatch of the two only blurs the estimate
 	leftAt atomic.Int64
-	above  atomic.Uint64 // float64 bits: how many tokens more the bucket has, which Cap has taken from the estimate
+	above  atomic.Uint32 // float32 bits: how many tokens more the bucket has, which Cap has taken from the estimate
+	own    atomic.Uint32 // float32 bits: which part of what the bucket lacks this host has used; below 0 before the first answer: see Began
 }
 
 // Init makes e the estimate of a bucket that has not been asked yet: it is full.
-func (e *Estimate) Init() { e.left.Store(math.Float64bits(math.Inf(1))) }
+func (e *Estimate) Init() {
+	e.left.Store(math.Float64bits(math.Inf(1)))
+	e.Began(0)
+}
 
 // Asked reports whether there has been an answer, a charge or a cap.
 func (e *Estimate) Asked() bool { return !math.IsInf(math.Float64frombits(e.left.Load()), 1) }
@@ -36,7 +40,7 @@ func (e *Estimate) at(now stage.Instant, rule *dynamicconfig.Rule) float64 {
 
 // Uncapped is what At would be without Cap.
 func (e *Estimate) Uncapped(now stage.Instant, rule *dynamicconfig.Rule) float64 {
-	return min(e.at(now, rule)+math.Float64frombits(e.above.Load()), rule.Burst)
+	return min(e.at(now, rule)+float64(math.Float32frombits(e.above.Load())), rule.Burst)
 }
 
 // Level is how many tokens the bucket of key has at now, negative in debt; false if it is not known. It
@@ -73,6 +77,34 @@ const longestDebt = time.Hour
 func (e *Estimate) Set(now stage.Instant, rule *dynamicconfig.Rule, tokens float64) {
 	e.set(now, rule, tokens, tokens)
 }
+
+// Began says that this host has used part, 0 to 1, of what the bucket lacks before its first answer, beside what the host charges
+// it with until then.
+func (e *Estimate) Began(part float64) { e.own.Store(math.Float32bits(float32(-1 - part))) }
+
+// Answered is Set after an answer to q. What the bucket lacks beside what it gave for q, and beside what it lacked before, other
+// hosts have used.
+func (e *Estimate) Answered(q stage.Request, rule *dynamicconfig.Rule, o stage.Outcome) {
+	given := o.Lent
+	if o.OK {
+		given += float64(q.N)
+	}
+	if lacks := rule.Burst - o.Left; lacks > 0 {
+		own, before := e.Own(), max(lacks-given, 0)
+		used := min(rule.Burst-e.Uncapped(q.Now, rule), before)
+		if own < 0 {
+			used += (before - used) * (-1 - own)
+		} else {
+			used *= own
+		}
+		e.own.Store(math.Float32bits(float32(min((used+given)/lacks, 1))))
+	}
+	e.Set(q.Now, rule, o.Left)
+}
+
+// Own is which part of what the bucket lacks this host has used, 0 to 1, as of the last answer. What comes in is for all hosts
+// alike, so time does not change it. It is below 0 before an answer.
+func (e *Estimate) Own() float64 { return float64(math.Float32frombits(e.own.Load())) }
 
 // Cap has the estimate be at most tokens, though the bucket has more.
 func (e *Estimate) Cap(now stage.Instant, rule *dynamicconfig.Rule, tokens float64) {
@@ -128,7 +160,7 @@ func (e *Estimate) set(now stage.Instant, rule *dynamicconfig.Rule, tokens, unca
 		above = uncapped - tokens
 	}
 	e.left.Store(math.Float64bits(tokens))
-	e.above.Store(math.Float64bits(above))
+	e.above.Store(math.Float32bits(float32(above)))
 	e.leftAt.Store(int64(now))
 }
 

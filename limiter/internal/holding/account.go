@@ -17,8 +17,8 @@ import (
 
 // account says how many tokens a key lacks because of what this host used, and how many each remote bucket lacks that was
 // ever asked for the key. Both are this host's even part: of a bucket that lacks 20, each of four hosts has 5. Both fill at
-// the rule's limit divided by the hosts. A remote bucket that takes over is charged with the difference: see charge. The
-// zero account lacks nothing.
+// the rule's limit divided by the hosts. Of what a remote bucket lacks, this host has used more or less than that: see
+// lack.beyond. A remote bucket that takes over is charged with the difference: see charge. The zero account lacks nothing.
 type account struct {
 	lack
 	worn  float64             // what the key would lack if no rule had lowered its burst; until it is 0, the key is not full
@@ -129,6 +129,7 @@ func (b *before) settle() {
 	}
 	a.divide(float64(b.hosts))
 	a.at = b.now
+	a.fade(max(a.worn, a.tokens), p.filled)
 	a.fill(p.filled)
 	a.worn, a.unhad = max(a.worn-p.filled, a.tokens), max(a.unhad-p.filled, 0)
 	if b.settleBuckets(&p); b.answering() == nil {
@@ -194,7 +195,7 @@ func (a *account) giveBack(p *passed) {
 // settleKey has the key lack what the level of the part that answers shows, and what that hides.
 func (b *before) settleKey(level stage.Level, p *passed) {
 	a, r, rule, used := &b.account, b.answering(), b.plan.Rule, max(p.used, 0)
-	lacks, part := b.lacking(level), 1/a.hosts
+	own, lacks, part := a.tokens+a.beyond+used, b.lacking(level), 1/a.hosts
 	_, inFallback := b.Answering().InFallback()
 	switch {
 	case r.Granted() || inFallback: // it was lent less than there is
@@ -217,7 +218,10 @@ func (b *before) settleKey(level stage.Level, p *passed) {
 	if s := lender(b); s != nil && s.Asks() { // nobody has used what the owner had left
 		lacks = min(lacks, max(rule.Burst-remote.NotLent(b.now, s.Part())-level.Tokens, 0))
 	}
-	a.lack, a.part, a.rule = lack{lacks, rule.Burst}, part, rule
+	a.tokens, a.burst, a.part, a.rule = lacks, rule.Burst, part, rule
+	if (level.Remote && !inFallback || lender(b) != nil) && heard(b) {
+		a.learn(remote.Of(b.Answering()), a.hosts, own)
+	}
 	if a.worn = lacks; p.was.worn > 0 {
 		a.worn = max(p.was.worn+used-p.filled, lacks)
 	}
@@ -275,7 +279,8 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 		if lender(b) != nil && a.hosts > 1 && level.Above == 0 {
 			least, most = 0, shows/a.hosts // this host may have used more or less than its part
 		}
-		of.lack, of.limit = lack{min(most, max(least, shows, 0)), a.burst}, a.rule.Limit
+		of.tokens, of.burst, of.limit = min(most, max(least, shows, 0)), a.burst, a.rule.Limit
+		of.learn(remote.Of(measured.Part()), a.hosts, a.tokens+a.beyond)
 	}
 	a.counts(measured)
 }
@@ -312,22 +317,27 @@ func (b *before) follow(next *Plan) {
 	a.buckets = kept
 }
 
-// charge is what a remote bucket under t is charged with if it takes over: what the key lacks, and the bucket does not. One
-// that goes on is not charged.
-func (b *before) charge(t *share.Terms, takesOver bool) int64 {
+// charge is what a remote bucket under t is charged with if it takes over: what this host has used of what the key lacks, and the
+// bucket does not. One that goes on is not charged. Part is which part of what the bucket lacks already this host has used.
+func (b *before) charge(t *share.Terms, takesOver bool) (n int64, part float64) {
 	a := &b.account
 	of := a.bucket(t.Name())
 	if !takesOver {
-		return 0
+		return 0, 0
 	}
 	told := *of
 	told.follow(a, a.rule)
-	n := math.Ceil(a.tokens - told.tokens - 1e-4)
-	if n > 0 && !t.ChargedByReports() { // else it is charged once the owner gives a grant
-		*of = told
-		of.charge(n, a.rule)
+	if told.tokens > 0 {
+		part = (told.tokens + told.beyond) / told.tokens / a.hosts
 	}
-	return int64(min(max(n, 0), 1<<53))
+	more := a.tokens - told.tokens
+	n = int64(min(max(math.Ceil(more+a.beyond-told.beyond-1e-4), 0), 1<<53))
+	if more > 1e-4 && !t.ChargedByReports() { // else it is charged once the owner gives a grant
+		*of = told
+		of.charge(math.Ceil(more-1e-4), a.rule)
+		of.beyond = a.beyond
+	}
+	return n, part
 }
 
 // charged reports whether the bucket of s, which may answer from now on, is charged with what the key uses already. One

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/forgiven"
+	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -58,6 +59,7 @@ func (of *bucket) fill(tokens, hosts float64) {
 	if of.tokens < 0 {
 		of.tokens = min(of.tokens+tokens*(hosts-1), 0)
 	}
+	of.fade(of.tokens, tokens)
 	of.lack.fill(tokens)
 }
 
@@ -116,11 +118,32 @@ func (of *bucket) goesOn(was, next *Plan, there bool) bool {
 	return true
 }
 
-// lack is how many tokens one host's even part of a bucket needs until it is full, and the burst of the whole bucket.
-type lack struct{ tokens, burst float64 }
+// lack is how many tokens one host's even part of a bucket needs until it is full, the burst of the whole bucket, and how many tokens
+// more than its even part this host has used of those that the bucket lacks.
+type lack struct{ tokens, burst, beyond float64 }
 
 // fill fills tokens in.
 func (l *lack) fill(tokens float64) { l.tokens = max(l.tokens-tokens, min(l.tokens, 0)) }
+
+// fade has of all that is lacking, which was so much before, so many tokens come in for all hosts alike.
+func (l *lack) fade(lacking, tokens float64) {
+	if lacking <= tokens {
+		l.beyond = 0
+	} else {
+		l.beyond *= 1 - tokens/lacking
+	}
+}
+
+// learn notes how much of what l lacks this host has used, at most so many tokens, as s knows; s is nil if l is of a pool that
+// nobody asks.
+func (l *lack) learn(s *remote.Stage, hosts, most float64) {
+	if s == nil || hosts <= 1 {
+		return
+	}
+	if own := remote.OwnUse(s); own >= 0 {
+		l.beyond = min(l.tokens*own*hosts, most) - l.tokens
+	}
+}
 
 // under is l after a change from limit to rule. A bucket that is full stays full, whatever the burst. Any other keeps its
 // tokens, and a debt becomes less if the limit does.

@@ -79,8 +79,9 @@ func (c *Change) fill() {
 	for i, t := range next.plan.Terms {
 		answers, measured := i == next.plan.Answers, c.builder.Migrator.Stages != nil && i == next.plan.measured()
 		at, charge := slices.IndexFunc(stay, func(s *report.Subject) bool { return s.Name() == t.Name() }), int64(0)
+		used := 0.
 		if elsewhere := c.builder.Links[t.Algorithm] != nil || t.ChargedByReports(); elsewhere && !rule.InFlight && (answers || measured) {
-			charge = old.charge(t, at < 0 || !old.charged(stay[at], answers))
+			charge, used = old.charge(t, at < 0 || !old.charged(stay[at], answers))
 		}
 		switch {
 		case at >= 0:
@@ -98,7 +99,7 @@ func (c *Change) fill() {
 		s := next.pair[i]
 		c.adopt(s, t)
 		if of := remote.Of(s.Part()); of != nil {
-			of.TakeOver(now, charge)
+			of.TakeOver(now, charge, used)
 		} else if s.ChargedByReports() {
 			s.TakeOver(now, charge)
 		}

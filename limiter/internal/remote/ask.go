@@ -159,7 +159,7 @@ func (a *asker) askOwner(ctx context.Context, q stage.Request, v stage.Verdict) 
 	report, _ := a.Common().Settled()
 	outcome, err := a.ask(ctx, q, l.granted())
 	if err == nil {
-		a.answered(q.Now, outcome)
+		a.answered(q, outcome)
 	}
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -212,9 +212,9 @@ func (a *asker) askBeforeWait(ctx context.Context, q, soon stage.Request, v stag
 	return v, receipt
 }
 
-// answered notes an answer of the owner.
-func (a *asker) answered(now stage.Instant, o stage.Outcome) {
-	a.tokens.Set(now, a.Terms().Rule, o.Left)
+// answered notes the owner's answer to q.
+func (a *asker) answered(q stage.Request, o stage.Outcome) {
+	a.tokens.Answered(q, a.Terms().Rule, o)
 	s := a.started()
 	if report, known := a.Common().Settled(); s.overdrawn.Load() > 0 && known && report != s.overdrawnAt.Load() {
 		s.overdrawn.Store(0)

@@ -142,7 +142,7 @@ func (a *asker) askFor(q stage.Request, l loan) {
 		a.unanswered(q.Now, missed, err)
 		return
 	}
-	a.answered(q.Now, outcome)
+	a.answered(q, outcome)
 	if outcome.Lent > 0 {
 		s.granted.Add(1)
 		a.borrow(q.Now, l, outcome.Lent)

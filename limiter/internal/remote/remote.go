@@ -43,6 +43,9 @@ func Of(p share.Part) *Stage {
 	return nil
 }
 
+// OwnUse is which part of what the remote bucket of s lacks this host has used, 0 to 1; below 0 before an answer.
+func OwnUse(s *Stage) float64 { return s.tokens.Own() }
+
 func (s *Stage) init(r *share.Rate, l *Link) {
 	s.Rate, s.Link, s.own, s.Heard = r, l, new(share.AdmittedRemote), new(elsewhere.Heard)
 	s.set(maxDebt, r.Terms().Debt > 0)
@@ -95,7 +98,7 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	}
 	s.answers(q.Now)
 	s.Flush(q.Now)
-	s.tokens.Set(q.Now, t.Rule, outcome.Left)
+	s.tokens.Answered(q, t.Rule, outcome)
 	if ctx.Err() != nil {
 		if outcome.OK { // the caller did not wait for the answer
 			s.ChargeLater(q.Now, -q.N)
@@ -256,8 +259,11 @@ func (s *Stage) enqueue(n int64) {
 // TakeOver charges the remote with n of the tokens that this host used before s was
 // asked. The remote knows of all others, except of those in the outbox. What s asks from now on waits
 // for both. What callers give back of the n tokens goes back to the remote. The owner of a key under an
-// Auto learns of that from the reports, which count less then.
-func (s *Stage) TakeOver(now stage.Instant, n int64) {
+// Auto learns of that from the reports, which count less then. Of what the remote lacks already, this host has used a part.
+func (s *Stage) TakeOver(now stage.Instant, n int64, part float64) {
+	if s.tokens.Own() < 0 {
+		s.tokens.Began(part)
+	}
 	if n > 0 {
 		if !s.is(owned) {
 			s.AddPrecharge(n, func(now stage.Instant, n int64) {
