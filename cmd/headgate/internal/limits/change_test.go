@@ -118,6 +118,9 @@ func TestChangesAreSaidForPrograms(t *testing.T) {
 		t.Fatal(err)
 	}
 	runtest.Expect(t, "a file", out, "stored: true\n", "file: "+file+"\n", "to: 90/s\n")
+	if said := refused(t, "nothing was changed", "set", file, "new", "1/s", "--algorithm", "exakt"); !strings.HasPrefix(said, file+":") {
+		t.Errorf("a mistake in a file is said to be in %s", said)
+	}
 	refused(t, "--output xml: use one of: text, json, yaml", "set", file, "orders", "80/s", "-o", "xml")
 	if unchanged := must(t, "get", file, "orders"); !strings.Contains(unchanged, "90/s") {
 		t.Errorf("a form that does not exist changed the file: %s", unchanged)

@@ -158,7 +158,11 @@ func (c *changing) checked(cmd *cobra.Command, old *dynamicconfig.Snapshot, name
 	if old != nil {
 		also = slices.Concat(also, old.Algorithms())
 	}
-	s, err := dynamicconfig.ParseChecked("limits", []byte(text), func(s *dynamicconfig.Snapshot) error { return limitsfile.CheckAlgorithms(s, also) })
+	in := "limits"
+	if !c.Named() {
+		in = name // a file
+	}
+	s, err := dynamicconfig.ParseChecked(in, []byte(text), func(s *dynamicconfig.Snapshot) error { return limitsfile.CheckAlgorithms(s, also) })
 	if err != nil {
 		return nil, c.refused(cmd, name, err)
 	}
