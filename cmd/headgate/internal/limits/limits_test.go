@@ -64,6 +64,14 @@ func TestLimitsCheck(t *testing.T) {
 	}
 }
 
+// Envoy's ratelimit service has a config that is not imported: its operators are told where to read how to write it.
+func TestLimitsCheckKnowsTheConfigOfEnvoy(t *testing.T) {
+	envoy := runtest.File(t, "envoy.yaml", "domain: edge\ndescriptors:\n  - key: remote_address\n    rate_limit: {unit: minute, requests_per_unit: 60}\n")
+	if _, problems, err := execute(t, "limits", "check", envoy); err == nil || !strings.Contains(problems, "Envoy's ratelimit service") || !strings.Contains(problems, "docs/config.md") {
+		t.Errorf("%v\n%s", err, problems)
+	}
+}
+
 func TestLimitsCheckKnowsAuto(t *testing.T) {
 	const good = `limits:
   - {key: a, limit: 5/m, algorithm: auto, max_wait: 1s, max_debt: 5s}

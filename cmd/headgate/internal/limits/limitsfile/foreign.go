@@ -25,6 +25,9 @@ var looks = map[string]*regexp.Regexp{
 	"quotaservice": regexp.MustCompile(`(?m)^(namespaces|global_default_bucket):`),
 }
 
+// byHand matches the config of Envoy's ratelimit service, which has no importer.
+var byHand = regexp.MustCompile(`(?m)^descriptors:`)
+
 // HintImport says on w how to import a file that is the config of another rate limiter. It prints
 // nothing about other files.
 func HintImport(w io.Writer, file string, data []byte) {
@@ -39,6 +42,9 @@ func HintImport(w io.Writer, file string, data []byte) {
 			fmt.Fprintf(w, "%s looks like a config of %s: `headgate limits import --from %s %s` says what is wrong with it\n", file, from, from, file)
 			return
 		}
+	}
+	if byHand.Match(data) {
+		fmt.Fprintf(w, "%s looks like a config of Envoy's ratelimit service: write its limits as rules; docs/config.md shows how, at \"From other files\"\n", file)
 	}
 }
 
