@@ -85,7 +85,10 @@ func (n *inquiries) answer(own questions.Answers) questions.Answers {
 			bucket := n.bucketOf(string(about))
 			n.aggregator.Refill(bucket)
 			n.mesh.Refill(bucket)
-			return true, n.group.Reset(ctx, string(about))
+			if err := n.group.Reset(ctx, string(about)); err != nil {
+				return nil, fmt.Errorf("the part of this host is full again, and the key's bucket elsewhere is not: %w", err)
+			}
+			return true, nil
 		},
 	}
 	for kind, on := range map[string]bool{askTrace: true, askUntrace: false} {

@@ -156,3 +156,23 @@ func TestAResetBeforeAHostHasJoinedIsNoReset(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A host whose key has an owner that hangs says what it has done: it is not taken for one that hangs too.
+func TestAResetTellsAHungOwnerFromHostsThatCannotReachIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes, wire := bubble.Start(t, 3, "limits: [{key: k, limit: 1/m, burst: 60, algorithm: exact}]")
+		use(nodes, "k", 1)
+		owner := nodes[0].Ring().Owner("k")
+		wire.Hang(owner)
+		for _, n := range nodes {
+			if n.Address() == owner {
+				continue
+			}
+			for host, err := range n.Reset(t.Context(), "k") {
+				if reached := strings.Contains(err.Error(), "the part of this host is full again"); reached != (host != owner) {
+					t.Errorf("%s, while %s hangs: %v", host, owner, err)
+				}
+			}
+		}
+	})
+}

@@ -88,6 +88,22 @@ func (w *Wire) Cut(address string) {
 	delete(w.deciders, address)
 }
 
+// Hang has the host at address answer nobody from now on.
+func (w *Wire) Hang(address string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	w.deciders[address] = hung{}
+}
+
+// hung answers when whoever asks has gone.
+type hung struct{}
+
+func (hung) Update(ctx context.Context, _ string, _ *anypb.Any) (*anypb.Any, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
 // at is the Decider at address; nil if there is none.
 func (w *Wire) at(address, typeURL string) rpc.Decider {
 	w.mu.Lock()
