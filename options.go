@@ -79,7 +79,8 @@ type Payload struct {
 
 	// Traits say what hosts must know of the algorithm: whether they report
 	// early, for instance. The zero Traits are those of an algorithm that needs
-	// nothing.
+	// nothing. Asks, Pooled and Local say how headgate's own algorithms reach
+	// tokens, and New refuses them here.
 	Traits dynamicconfig.Traits
 }
 
@@ -222,6 +223,8 @@ func WithPayload(name string, p Payload) Option {
 			o.fail("headgate: %w", err)
 		case p.Codec == nil || p.Owner == nil || p.TypeURL == "":
 			o.fail("headgate: payload %s needs a codec, the type URL of its messages, and an owner that answers them", name)
+		case p.Traits.Asks || p.Traits.Pooled || p.Traits.Local:
+			o.fail("headgate: payload %s: its traits have Asks, Pooled or Local, which only algorithms that come with headgate may have: hosts report to the payload's owner, and it answers. Set them to false", name)
 		case o.known(name):
 			o.taken(name)
 		default:

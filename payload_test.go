@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -118,5 +119,23 @@ func TestAnOwnerOfAPayloadFollowsItsNode(t *testing.T) {
 	}
 	if owner.count("HandOver") <= handed {
 		t.Error("a host that leaves hands nothing over")
+	}
+}
+
+// A payload cannot have the traits of algorithms that headgate decides itself. Its owner would not
+// hear of what hosts use: never with Local, and with Pooled not while a migration measures it
+// beside auto.
+func TestAPayloadReachesTokensByItsOwnerOnly(t *testing.T) {
+	mine := keyed.Payload[int64, float64, int64]{Type: "example.com/mine"}
+	members, err := hosted.New(ringpop.Host{Address: "127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, traits := range map[string]dynamicconfig.Traits{"Asks": {Asks: true}, "Pooled": {Pooled: true}, "Local": {Local: true}, "": {Rates: true, Slots: true, Wants: true, Early: true}} {
+		p := headgate.Payload{TypeURL: mine.Type, Codec: mine.Codec(), Owner: mine.Owner(), Traits: traits}
+		_, err := headgate.New(headgate.Config{Address: "127.0.0.1:1"}, memory.New(limits(t, fast)), members, headgate.WithPayload("mine", p))
+		if refused := err != nil && strings.Contains(err.Error(), "payload mine: its traits have Asks, Pooled or Local"); refused != (name != "") {
+			t.Errorf("traits with %q: %v", name, err)
+		}
 	}
 }
