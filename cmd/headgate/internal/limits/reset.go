@@ -38,7 +38,7 @@ held. What members have used and not reported yet is charged afterwards. reset m
 					fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", printable.Text(member), printable.Text(done.Failed[member]))
 				}
 				if n := len(done.Failed); n > 0 {
-					return fmt.Errorf("%d of the members did not do it, the others did: try again", n)
+					return fmt.Errorf("%d of the members could not do all of it, the others did: try again", n)
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "the bucket of %q is full again\n", args[0])
 				return nil
