@@ -39,7 +39,7 @@ type Core struct {
 // and does not go backwards.
 func (c *Core) Step(now time.Duration, host string, report *usage.Report, grants *usage.Grants) error {
 	if err := cmp.Or(rpc.CheckHost(host), report.Check()); err != nil {
-		c.metrics.refused.Inc(1)
+		c.refuse(now, host, "report", err)
 		return fmt.Errorf("aggregator: update from %q: %w", host, err)
 	}
 	c.step(now, host, report, grants)

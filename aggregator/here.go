@@ -25,11 +25,7 @@ func (a *Aggregator) ReportHere(ctx context.Context, host string, r *usage.Repor
 	if err := cmp.Or(a.admit(ctx, host, "report"), a.stays()); err != nil {
 		return err
 	}
-	err := a.Step(Now(), host, r, g)
-	if err != nil {
-		a.refuse(Now(), host, "report", err)
-	}
-	return err
+	return a.Step(Now(), host, r, g)
 }
 
 // ClaimHere implements claims.Here: it is Update for claims of this process.
