@@ -308,12 +308,15 @@ func (m *countsModel) configure(rt *rapid.T) {
 		if _, live := m.moves.Inspect(key); !live {
 			continue
 		}
-		begins := m.alone[after].For(key).Stage()
+		begins, most := m.alone[after].For(key).Stage(), m.alone[before].For(key).Stage().Level(now).Tokens
 		if begins.Level(now).Remote { // a cap leaves the remote bucket what it has, and the host charges that instead
 			synctest.Wait()
 			m.remote[1].bucket(key).bucketRef, m.remote[1].bucket(key).at = m.remote[0].bucket(key).bucketRef, m.remote[0].bucket(key).at
+			if got := m.moves.For(key).Stage().Level(now).Tokens; got > most-1 {
+				most = min(most, got) // it is charged with whole tokens
+			}
 		}
-		begins.Cap(now, m.alone[before].For(key).Stage().Level(now).Tokens)
+		begins.Cap(now, most)
 	}
 }
 

@@ -298,6 +298,8 @@ func (m *slotsModel) time(rt *rapid.T) {
 func (m *slotsModel) idle(rt *rapid.T) {
 	for range pick(rt, "rounds", 3, 7) {
 		time.Sleep(time.Second)
+		m.settle()
+		m.check() // what was acquired until now: the report may end the lease that it was acquired under
 		m.report(rt)
 		for len(m.sent) > 0 {
 			m.apply(0, 0, 0)
