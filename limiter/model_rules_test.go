@@ -56,6 +56,7 @@ type rulesModel struct {
 	at            stage.Instant
 	tokens, least float64 // that the key may have, and has to have
 	unsure        bool    // it may have fewer
+	deep          float64 // least, if all charges since the host has asked a remote bucket, or the rule has changed, came at once
 	more          float64 // that came back of an earlier rule while one bucket was full, and this key's may have had room
 	open          []*lateReceipt
 }
@@ -185,7 +186,7 @@ func (m *rulesModel) take(rt *rapid.T) {
 	}
 	o.acts = m.at.Add(wait)
 	if m.limits() {
-		o.n = float64(n)
+		o.n, m.deep = float64(n), m.least
 		m.took(o.n)
 	}
 	m.open = append(m.open, o)
@@ -197,7 +198,8 @@ func (m *rulesModel) refused() { m.unsure = m.unsure || m.kind == "migrates" }
 // took says that n tokens were taken.
 func (m *rulesModel) took(n float64) {
 	m.add(-n, -n)
-	m.unsure = m.unsure || m.least < -20 // a debt that some rules make less, of the key or of a bucket
+	m.deep = min(m.deep, m.least)
+	m.unsure = m.unsure || m.deep < -20 // a debt that some rules make less, of the key or of a bucket
 	for _, o := range m.open {
 		o.after = true
 	}
@@ -207,6 +209,7 @@ func (m *rulesModel) took(n float64) {
 func (m *rulesModel) ask(*rapid.T) {
 	m.step()
 	m.group.For("k").AllowN(time.Now(), 0)
+	m.deep = m.least
 }
 
 func (m *rulesModel) settle(rt *rapid.T) {
@@ -245,6 +248,7 @@ func (m *rulesModel) charge(rt *rapid.T) {
 		rt.Skip("it is in debt")
 	}
 	if m.group.For("k").Charge(n); m.limits() {
+		m.deep -= float64(n) // a host that has not asked since does not know that time has passed before
 		m.took(float64(n))
 	}
 }
@@ -274,6 +278,7 @@ func (m *rulesModel) configure(rt *rapid.T) {
 	m.tokens = max(m.tokens, -m.rule.MostDebt()) // what a remote bucket that takes over is charged with at most
 	m.filling = m.rule
 	m.tokens, m.least = min(m.tokens, m.rule.Burst), min(m.least, m.rule.Burst)
+	m.deep = m.least
 }
 
 func (*rulesModel) finish() {}

@@ -33,6 +33,7 @@ type account struct {
 	unhad   float64         // how many tokens the part that answers lacks that the key does not: see carryOver
 	issuer  *report.Subject // the part that answers, or that answered last; nil if none did
 	allowed int64           // what issuer had allowed by then
+	back    int64           // what it had got back by then
 
 	buckets []bucket
 }
@@ -100,7 +101,12 @@ type passed struct {
 	known  bool    // there was one
 	filled float64 // tokens that came in; 0 if there was no account
 	used   float64 // by callers of the part that answers, without what they gave back; below 0 if that was more
+	back   float64 // they gave back
 }
+
+// most is how many tokens may be lacking after p where lacked were before: what came back may have come first, and have
+// found no room.
+func (p *passed) most(lacked float64) float64 { return max(lacked-p.back, 0) + max(p.used+p.back, 0) }
 
 // divide has a be the even part of so many hosts. If hosts have left, the part of the key that is on this host got their room,
 // and none of their tokens. Hosts that have joined began with full parts, which lack nothing.
@@ -125,7 +131,7 @@ func (b *before) settle() {
 	}
 	p := passed{was: *a, known: a.rule != nil, filled: a.filled(b.now)}
 	if a.issuer = b.issuer(); a.issuer != nil {
-		p.used = float64(allowedBy(a.issuer) - a.allowed)
+		p.used, p.back = float64(allowedBy(a.issuer)-a.allowed), float64(share.GivenBack(a.issuer.Rate)-a.back)
 	}
 	a.divide(float64(b.hosts))
 	a.at = b.now
@@ -199,9 +205,11 @@ func (b *before) settleKey(level stage.Level, p *passed) {
 	_, inFallback := b.Answering().InFallback()
 	switch {
 	case r.Granted() || inFallback: // it was lent less than there is
-		lacks = min(lacks, p.was.worn+used)
+		lacks = min(lacks, p.most(p.was.worn))
 	case !level.Remote:
-		lacks = max(lacks-a.unhad, min(lacks, a.tokens+used))
+		shown := lacks
+		lacks = max(shown-a.unhad, min(shown, p.most(a.tokens)))
+		a.unhad = min(a.unhad, shown-lacks)
 	}
 	if r.Granted() {
 		if rule.Burst > 0 {
@@ -223,7 +231,7 @@ func (b *before) settleKey(level stage.Level, p *passed) {
 		a.learn(remote.Of(b.Answering()), a.hosts, own)
 	}
 	if a.worn = lacks; p.was.worn > 0 {
-		a.worn = max(p.was.worn+used-p.filled, lacks)
+		a.worn = max(p.was.worn+max(p.used, 0)-p.filled, lacks)
 	}
 }
 
@@ -269,7 +277,7 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 	}
 	if of.refused = refused; heard(b) {
 		deepest := a.rule.Burst + a.rule.MostDebt()
-		most := min(max(of.lacked-p.filled, 0)+max(p.used, 0), deepest)
+		most := min(p.most(of.lacked-p.filled), deepest)
 		least := min(of.lacked+p.used-missed, deepest) - back - p.filled // what came back may have come last
 		if !p.known {
 			least = min(a.tokens-missed-back, least)

@@ -53,8 +53,8 @@ func (b *before) carryOver(next *Holding) *carryover {
 		}
 		c.issuer = next.pair[next.plan.Answers]
 	}
-	if c.allowed = 0; c.issuer != nil {
-		c.allowed = allowedBy(c.issuer)
+	if c.allowed, c.back = 0, 0; c.issuer != nil {
+		c.allowed, c.back = allowedBy(c.issuer), share.GivenBack(c.issuer.Rate)
 	}
 	heard := slices.ContainsFunc(next.Parts(), func(p share.Part) bool { // then it must be known until when
 		of := remote.Of(p)

@@ -38,7 +38,8 @@ const (
 	costly = iota // see Beside
 	bypassed
 	awaited // see Awaited
-	back    // see TakeBack
+	back    // see GivenBack
+	taken   // of back, by TakeBack
 	counters
 )
 
@@ -134,13 +135,15 @@ func (x *extras) Awaited(tokens float64) int64 {
 // GiveBack counts n tokens of r that a caller gives back.
 func GiveBack(r *Rate, n int64) { counter(&r.extras, back).Add(min(n, bucket.MaxCost)) }
 
-// TakeBack is how many tokens of r callers have given back since the last call: Count or Admitted has become less by
-// these. It is for one caller at a time.
-func TakeBack(r *Rate) int64 {
-	if r.extra().count(back) == 0 {
-		return 0
+// GivenBack is how many tokens of r callers have ever given back: Count or Admitted has become less by these.
+func GivenBack(r *Rate) int64 { return r.extra().count(back) }
+
+// TakeBack is GivenBack since the last call. It is for one caller at a time.
+func TakeBack(r *Rate) (n int64) {
+	if n = GivenBack(r); n > 0 {
+		n -= counter(&r.extras, taken).Swap(n)
 	}
-	return counter(&r.extras, back).Swap(0)
+	return n
 }
 
 // CountBeside counts n tokens of an event that no bucket has counted: an override let it through,

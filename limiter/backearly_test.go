@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package limiter_test
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// What callers give back makes room for what others use later. Before a full key gets it, it is no room.
+func TestWhatComesBackToAFullKeyHidesNothingThatIsUsedLater(t *testing.T) {
+	under(t, 10, 10, "request-weighted", func(l *following) {
+		e := l.key.Take(context.Background(), 10, 0)
+		time.Sleep(900 * time.Millisecond)
+		l.change(10, 10, "request-weighted") // 1 is lacking
+		time.Sleep(2 * time.Second)
+		e.Cancel() // the key is full
+		if !l.key.AllowN(time.Now(), 8) {
+			t.Fatal("8 of 10 are refused")
+		}
+		l.change(10, 10, "redis")
+		l.has(2)
+	})
+}
+
+func TestABucketThatIsMeasuredIsNotChargedAgainAfterARefund(t *testing.T) {
+	under(t, 10, 10, "measured", func(l *following) {
+		e := l.key.Take(context.Background(), 5, 0)
+		l.change(10, 10, "measured")
+		e.Cancel()
+		time.Sleep(300 * time.Millisecond) // both stay full
+		l.key.Charge(5)
+		l.change(10, 10, "redis")
+		l.has(5)
+	})
+}
