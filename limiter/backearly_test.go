@@ -35,3 +35,32 @@ func TestABucketThatIsMeasuredIsNotChargedAgainAfterARefund(t *testing.T) {
 		l.has(5)
 	})
 }
+
+// A bucket that was never asked under a smaller burst is full under the next one.
+func TestABucketThatWasNotAskedUnderASmallerBurstHidesNothing(t *testing.T) {
+	under(t, 1, 20, "even", func(l *following) {
+		l.key.Allow()
+		time.Sleep(time.Second)
+		l.change(1, 10, "measured")
+		l.change(1, 20, "measured")
+		l.key.AllowN(time.Now(), 0)
+		l.change(1, 20, "even")
+		l.key.Allow()
+		l.change(1, 20, "redis")
+		l.has(19)
+	})
+}
+
+// A bucket that a migration measures takes what the side that answers refuses, too, and lacks that already.
+func TestABucketThatIsMeasuredIsNotChargedWithWhatTheOtherSideRefused(t *testing.T) {
+	under(t, 10, 10, "measured", func(l *following) {
+		l.key.Allow()
+		l.change(5, 5, "measured")
+		l.change(10, 10, "measured") // 5 are left here, and 9 there
+		if l.key.Allow(); l.key.AllowN(time.Now(), 5) {
+			t.Fatal("5 of 4 are allowed")
+		}
+		l.change(10, 10, "redis")
+		l.has(3)
+	})
+}

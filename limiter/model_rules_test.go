@@ -232,7 +232,11 @@ func (m *rulesModel) settle(rt *rapid.T) {
 	for range 2 { // the second time does nothing
 		o.settle(int(o.n - back))
 	}
-	m.unsure = m.unsure || o.gone != m.gone // a remote bucket gets it, and tells the host with its next answer
+	if o.gone != m.gone { // a remote bucket gets it, and tells the host with its next answer
+		if m.unsure = true; m.kind != "redis" && m.kind != "migrates" { // if no Stage asks the bucket, no account learns of it
+			m.more += back
+		}
+	}
 	if o.changes != m.changes {
 		m.unsure = true
 		m.more += max(m.tokens+back-m.filling.Burst, 0)

@@ -265,17 +265,17 @@ func (b *before) settleAnswering(level stage.Level, p *passed) {
 // settleMeasured has the bucket that a migration measures lack what the key used, without what the bucket
 // refused. It lacks more if it took what the part that answers refused.
 func (b *before) settleMeasured(level stage.Level, p *passed) {
-	measured, refused := b.measuredRemote()
+	measured, against := b.measuredRemote()
 	if measured == nil {
 		return
 	}
 	a := &b.account
 	of := a.bucket(measured.Name())
-	missed, back := float64(refused-of.refused), float64(of.latest.back)
+	missed, back, gave := float64(against.refused-of.against.refused), float64(of.latest.back), float64(against.gave-of.against.gave)
 	if level.Remote { // both buckets show what hosts use
 		missed, back = 0, 0
 	}
-	if of.refused = refused; heard(b) {
+	if of.against = against; heard(b) {
 		deepest := a.rule.Burst + a.rule.MostDebt()
 		most := min(p.most(of.lacked-p.filled), deepest)
 		least := min(of.lacked+p.used-missed, deepest) - back - p.filled // what came back may have come last
@@ -287,6 +287,7 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 		if lender(b) != nil && a.hosts > 1 && level.Above == 0 {
 			least, most = 0, shows/a.hosts // this host may have used more or less than its part
 		}
+		most = max(most, min(most+gave, shows/a.hosts))
 		of.tokens, of.burst, of.limit = min(most, max(least, shows, 0)), a.burst, a.rule.Limit
 		of.learn(remote.Of(measured.Part()), a.hosts, a.tokens+a.beyond)
 	}
@@ -361,7 +362,7 @@ func (b *before) charged(s *report.Subject, answers bool) bool {
 // forgetRefused says that another migration begins to count.
 func (a *account) forgetRefused() {
 	for i := range a.buckets {
-		a.buckets[i].refused = 0
+		a.buckets[i].against = against{}
 	}
 }
 
@@ -389,18 +390,20 @@ func (b *before) lacking(level stage.Level) float64 {
 }
 
 // measuredRemote is the part of a remote bucket that a migration measures; nil if there is none. That
-// bucket was charged with all that the part that answers allowed, except for the tokens that it refused.
-func (b *before) measuredRemote() (s *report.Subject, refused int64) {
+// bucket was charged with all that the part that answers allowed, except for the tokens that it refused, and with what it
+// gave although that part refused.
+func (b *before) measuredRemote() (s *report.Subject, unlike against) {
 	m := b.Migration()
 	if m == nil || m.stages == nil {
-		return nil, 0
+		return nil, unlike
 	}
 	i := b.plan.measured()
 	if i < 0 || !stageOf(b.pair[i]).Level(b.now).Remote {
-		return nil, 0
+		return nil, unlike
 	}
 	counts := m.counts()
-	return b.pair[i], [...]int64{counts.OnlyNew, counts.OnlyOld}[i] + counts.Skipped
+	only := [...]int64{counts.OnlyOld, counts.OnlyNew}
+	return b.pair[i], against{only[1-i] + counts.Skipped, only[i]}
 }
 
 // lender is the part that answers, if the owner of b's key has lent it tokens out of its pool.

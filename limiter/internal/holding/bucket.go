@@ -25,12 +25,16 @@ type bucket struct {
 
 	heard   *elsewhere.Heard // nil if no Stage asks it
 	seen    news             // of heard, in all
-	refused int64            // what the migration had counted that it did not take
+	against against          // what the migration had counted
 
 	latest news          // of heard, between the latest two times that the account was settled
 	lacked float64       // before that
 	at     stage.Instant // when the account was settled and the bucket had been asked
 }
+
+// against is what the side that a migration measures answered unlike the one that answers: how many tokens it refused, or
+// was not asked for, and how many it gave that the other one refused.
+type against struct{ refused, gave int64 }
 
 // news are what a bucket has heard: how many operations it was sent, and how many tokens it got back, of
 // which some came late, from Stages that had left.

@@ -56,9 +56,9 @@ func (b *before) carryOver(next *Holding) *carryover {
 	if c.allowed, c.back = 0, 0; c.issuer != nil {
 		c.allowed, c.back = allowedBy(c.issuer), share.GivenBack(c.issuer.Rate)
 	}
-	heard := slices.ContainsFunc(next.Parts(), func(p share.Part) bool { // then it must be known until when
+	heard := slices.ContainsFunc(next.Parts(), func(p share.Part) bool { // then it must be known until when, and what was used before
 		of := remote.Of(p)
-		return of != nil && of.Heard.Operations.Load() > 0
+		return of != nil && (of.Heard.Operations.Load() > 0 || c.allowed != 0)
 	})
 	allowsNothing := c.rule != nil && c.rule.Limit <= 0 && c.worn > 0 // until another rule does, nothing comes in
 	if c.slots == nil && c.full(b.now) && !allowsNothing && !c.knows() && !c.stated() && !heard {
