@@ -50,6 +50,9 @@ func (s *State) learn(now time.Duration, b *exactbucket.Bucket, t *usage.Take, f
 	}
 }
 
+// Leave says that the next owner hears of all that was taken here.
+func (s *State) Leave() { s.taken = 0 }
+
 // toldLeast is the lowest level that a caller is believed to have been answered: the deepest
 // debt. The owner before may have one that is deeper: if the rule has no max_wait and no
 // max_debt, events wait for as long as their callers like.

@@ -69,7 +69,8 @@ type asked struct {
 
 	bucket  exactbucket.Bucket // the pool, while a take is under way
 	learned learned.State
-	_       [40]byte // so that the size is a multiple of a cache line, as that of Account is
+	by      uint32   // the owner that handed the key over last; 0: none since another one had it
+	_       [32]byte // so that the size is a multiple of a cache line, as that of Account is
 }
 
 const (
@@ -289,9 +290,11 @@ func (k *holdings) need(wants, rate, cost, sigmas float64) float64 {
 }
 
 // follow brings the account up to now, under rule. It reports whether the bucket is
-// the pool: then no fraction of a token is lost, however often the owner is asked.
+// the pool, since it was last asked, and fills as that does, because nothing is out: then no
+// fraction of a token is lost, however often the owner is asked.
 func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
-	whole = rule == k.rule && k.pooled(now)
+	whole = rule == k.rule && k.pool == k.settled && k.lent == 0 && k.rates(1) == 0 && (now >= k.learns || !k.moved && k.out == 0) &&
+		k.bucket.Rate() == rule.Rate && k.bucket.Burst() == rule.Burst
 	since := k.at
 	earlier, limit := algorithm.Limit{Rate: k.limit, Burst: cmp.Or(k.rule.Burst, rule.Burst)}, limitOf(rule)
 	k.advance(now, earlier)
@@ -307,13 +310,6 @@ func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 		k.close(now)
 	}
 	return whole
-}
-
-// pooled reports whether the bucket has been the pool since it was last asked, and
-// fills as the pool does: nothing is out.
-func (k *asked) pooled(now time.Duration) bool {
-	return k.pool == k.settled && k.lent == 0 && k.rates(1) == 0 && (now >= k.learns || !k.moved && k.out == 0) &&
-		k.bucket.Rate() == k.rule.Rate && k.bucket.Burst() == k.rule.Burst
 }
 
 // limitOf is what a bucket under rule holds.

@@ -325,7 +325,7 @@ func TestAnEarlierOwnerHidesNothingThatHostsHold(t *testing.T) {
 		for _, rates := range append([]float64{0.9}, later...) {
 			k.open(0, rule).Lower(0, 0)
 			k.close(0)
-			k.takeOver(0, rates)
+			k.takeOver(0, 2, rates)
 		}
 		k.open(0, rule).Lower(0, 0)
 		k.close(0)

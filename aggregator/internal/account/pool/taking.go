@@ -26,7 +26,7 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 	b := k.open(now, rule)
 	apart := false
 	if t.Handed {
-		apart = k.takeOver(now, t.Rates)
+		apart = k.takeOver(now, t.By, t.Rates)
 		b = k.open(now, rule)
 	}
 	if !k.always && t.More > 0 && !k.Knows(host) { // it has a grant of another owner
@@ -73,18 +73,26 @@ func (k *asked) new(now time.Duration) bool {
 	return k.begun() && k.learns != fresh && seconds(now-k.since) <= algorithm.Silence*seconds(k.interval)
 }
 
-// takeOver notes that the earlier owner hands the key over, before the pool is lowered to
+// takeOver notes that the earlier owner called by hands the key over, before the pool is lowered to
 // what that had left, when hosts held so much of the limit as rates. What was lent is not in
-// what was left: so nothing is to be feared. It returns false if the key has been here for
-// too long for that to say anything new.
-func (k *asked) takeOver(now time.Duration, rates float64) bool {
+// what was left: so nothing is to be feared. It returns whether what was taken here comes off that: not
+// if that owner hands over again, whose pool filled up meanwhile, or the key has been here for too long.
+func (k *asked) takeOver(now time.Duration, by uint32, rates float64) (apart bool) {
 	if !k.new(now) {
 		return false
 	}
+	apart, k.by = by != k.by, by
 	k.handed, k.out = true, upper(k.out, rates) // an owner before that one knows of less
 	k.pool = lower(k.pool+k.feared, k.room(limitOf(k.rule)))
 	k.feared = 0
-	return true
+	return apart
+}
+
+// Leave implements account.Pooled. The next owner hears what was taken here.
+func (k *asked) Leave(now time.Duration) {
+	k.Account.Leave(now)
+	k.learned.Leave()
+	k.by = 0
 }
 
 // open is what there is at now under rule, to take from, to give to, or to lower. Nothing
