@@ -4,11 +4,13 @@ package aggregator
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -508,6 +510,57 @@ func TestAnInfinitePartTakesNothingFromOtherHosts(t *testing.T) {
 			}
 			if lines := strings.Count(log.String(), "an algorithm failed"); lines != 1 {
 				t.Errorf("%s, %s: %d lines in the log, want one:\n%s", on, name, lines, &log)
+			}
+		}
+	}
+}
+
+// A weigher that sorts its demands fills in the parts of other hosts than it means. No host gets a part that is
+// another one's, and the log says what to do.
+func TestAWeigherThatSortsItsDemandsIsToSortACopy(t *testing.T) {
+	for _, on := range algorithm.Accounts {
+		mine := algorithm.Pair(on, "mine")
+		var log bytes.Buffer
+		a := New(registryWith(t, "mine", func(capacity float64, demands []algorithm.Demand, parts []float64) {
+			slices.SortFunc(demands, func(a, b algorithm.Demand) int { return cmp.Compare(b.Wants, a.Wants) })
+			parts[0] = capacity // all to the one that wants most
+		}), snapshot(t, cadence, dynamicconfig.Rule{Key: "k", Limit: 100, Algorithm: mine, Lease: time.Minute, Learning: dynamicconfig.None}),
+			WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		a.Moved(-time.Hour) // so it has nothing to learn
+		for i := range 5 {
+			now := time.Duration(i) * cadence.UpdateInterval
+			for n, host := range []string{"small", "big"} {
+				wants := int64(10 + 100*n)
+				if g := step(t, a, now, host, reportOf(mine, 0, wants, time.Second, "k")); host == "small" && i > 0 && g.Weight[0] > 0.5 {
+					t.Errorf("%s: the host that wants little is granted %v of the limit", on, g.Weight[0])
+				}
+			}
+		}
+		if !strings.Contains(log.String(), "the weigher changed its demands") {
+			t.Errorf("%s: the log does not say why:\n%s", on, &log)
+		}
+	}
+}
+
+// What a host has is in [0, 1] for a weigher, also after it has once made parts that are none.
+func TestAPartThatIsNoneIsNotWhatAHostHas(t *testing.T) {
+	for _, on := range algorithm.Accounts {
+		mine, calls := algorithm.Pair(on, "mine"), 0
+		a := New(registryWith(t, "mine", func(capacity float64, demands []algorithm.Demand, parts []float64) {
+			calls++
+			for i, d := range demands {
+				if !(d.Has >= 0 && d.Has <= 1) {
+					t.Errorf("%s: %s has %v", on, d.Host, d.Has)
+				}
+				if parts[i] = capacity / float64(len(parts)); calls == 3 {
+					parts[i] = math.NaN()
+				}
+			}
+		}), snapshot(t, cadence, dynamicconfig.Rule{Key: "k", Limit: 100, Algorithm: mine, Lease: time.Minute, Learning: dynamicconfig.None}))
+		a.Moved(-time.Hour)
+		for i := range 10 {
+			for _, host := range []string{"a", "b"} {
+				step(t, a, time.Duration(i)*cadence.UpdateInterval, host, reportOf(mine, 10, 10, time.Second, "k"))
 			}
 		}
 	}

@@ -73,7 +73,7 @@ func TestAKeyThatMovesAgainAndAgainKeepsItsLimit(t *testing.T) {
 			for i := range all {
 				all[i].name = fmt.Sprint("host", i)
 			}
-			used, least, beyond := 0.0, 0.0, 0.0 // of used, less what the limit gives
+			used, lowest, beyond := 0.0, 0.0, 0.0 // of used, less what the limit gives
 			for at := time.Duration(0); at < time.Minute; at += time.Millisecond {
 				now := time.Hour + at
 				if at > 5*s && at%every == 0 {
@@ -81,8 +81,13 @@ func TestAKeyThatMovesAgainAndAgainKeepsItsLimit(t *testing.T) {
 					for _, o := range owners {
 						o.Moved(now)
 					}
-					for _, row := range owners[owner].Buckets(now, func(string) bool { return true }) {
-						took(t, owners[next], now, row)
+					for i, o := range owners { // those that had it before, too
+						if i == next {
+							continue
+						}
+						for _, row := range o.Buckets(now, func(string) bool { return true }) {
+							took(t, owners[next], now, row)
+						}
 					}
 					owner = next
 					for i := range all {
@@ -99,7 +104,7 @@ func TestAKeyThatMovesAgainAndAgainKeepsItsLimit(t *testing.T) {
 						used++
 					}
 					more := used - limit*at.Seconds()
-					least, beyond = min(least, more), max(beyond, more-least)
+					lowest, beyond = min(lowest, more), max(beyond, more-lowest)
 				}
 				if at%s == 0 {
 					for _, o := range owners {
@@ -107,7 +112,11 @@ func TestAKeyThatMovesAgainAndAgainKeepsItsLimit(t *testing.T) {
 					}
 				}
 			}
-			if beyond > burst+5 || used < limit*60/2 {
+			least := limit * 60 * 98 / 100.
+			if auto { // hosts lose what an owner granted that is none any more
+				least = limit * 60 / 2
+			}
+			if beyond > burst+5 || used < least {
 				t.Errorf("auto %t, the ring moves every %v: hosts use %v of %v, and %.0f in a window beyond the limit, with a burst of %v", auto, every, used, limit*60, beyond, burst)
 			}
 		}

@@ -10,8 +10,8 @@ package algorithm
 // A Weigh is a pure function. It says only how to divide: the account that it
 // runs on adds bursts, debt, leases and early reports.
 //
-// Demands are in no particular order. All want something, there is at least one,
-// and capacity is above 0.
+// Demands are in no particular order, and are not to be changed: a Weigh that sorts them
+// sorts a copy. All want something, there is at least one, and capacity is above 0.
 type Weigh func(capacity float64, demands []Demand, parts []float64)
 
 // Demand is what one host wants of a key.

@@ -3,7 +3,9 @@
 package account
 
 import (
+	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/algorithm"
@@ -82,7 +84,10 @@ func (k *Kept) Divide(now time.Duration, capacity float64) {
 	} else if len(hosts) > 0 {
 		func() {
 			defer rpc.Recovered(&k.failed)
-			k.weigh(capacity, demands, parts)
+			given := slices.Clone(demands)
+			if k.weigh(capacity, demands, parts); !slices.EqualFunc(given, demands, same) {
+				k.failed = errChanged // parts may be those of other hosts
+			}
 		}()
 	}
 	if k.failed != nil {
@@ -98,6 +103,14 @@ func (k *Kept) Divide(now time.Duration, capacity float64) {
 	for i, host := range hosts {
 		k.parts[host] = parts[i] / max(all, capacity) // in proportion, if they are too much
 	}
+}
+
+// errChanged is why no host has a part.
+var errChanged = errors.New("the weigher changed its demands, such as by sorting them: let it change a copy")
+
+// same reports whether a and b are the same but for their labels.
+func same(a, b algorithm.Demand) bool {
+	return a.Host == b.Host && a.Wants == b.Wants && a.Has == b.Has && a.Clients == b.Clients
 }
 
 // Part is host's part of the capacity; false if the host was not there yet. A Weigh may

@@ -136,6 +136,9 @@ func (a *Account) weighed(now time.Duration, limit algorithm.Limit, host uint32,
 			other := a.ledger.rows.Host(i)
 			wants := a.ledger.demand(i, a.settings.Stages).Total()
 			has, _ := a.kept.Part(other)
+			if !account.Valid(has) { // the owner says whose defect that is
+				has = 0
+			}
 			a.kept.Add(other, algorithm.Demand{Wants: wants, Has: has, Clients: 1})
 		}
 		a.kept.Divide(now, limit.Rate*a.rest(limit))
