@@ -27,6 +27,7 @@ type machine struct {
 	*rapid.T
 
 	a        *Aggregator
+	other    *Aggregator // the next owner, which knows the latest rules or those before
 	log      *bytes.Buffer
 	now      time.Duration
 	sent     []*anypb.Any // takes, which may come again
@@ -105,8 +106,13 @@ func (m *machine) rules() {
 		if err := registry.Register("favour", favour); err != nil {
 			m.Fatal(err)
 		}
-		m.a = New(registry, s, WithLogger(slog.New(slog.NewTextHandler(m.log, nil))))
+		m.a, m.other = New(registry, s, WithLogger(slog.New(slog.NewTextHandler(m.log, nil)))), New(registry, s, WithLogger(slog.New(slog.NewTextHandler(m.log, nil))))
 		return
+	}
+	if rapid.Bool().Draw(m.T, "both hear") {
+		if err := m.other.Configure(s); err != nil {
+			m.Fatal(err)
+		}
 	}
 	if err := m.a.Configure(s); err != nil {
 		m.Fatal(err)
@@ -222,6 +228,33 @@ func (m *machine) above() {
 	m.asked = nil
 }
 
+// handsOver has the other owner hear what this one has of some keys, and become the one that hosts reach.
+func (m *machine) handsOver(moved func(key string) bool) {
+	rows, parts := m.a.Buckets(m.now, moved), m.a.Handover(m.now)
+	if !rapid.Bool().Draw(m.T, "both are notified") {
+		m.a.Moved(m.now)
+	}
+	m.other.Moved(m.now)
+	payload, err := usage.EncodeTakes(&usage.Takes{Rows: rows})
+	if err != nil {
+		m.Fatal(err)
+	}
+	if _, err := m.other.StepTakes(context.Background(), m.now, "h0", payload); err != nil {
+		m.Fatal(err)
+	}
+	for _, part := range parts {
+		if err := part.Check(); err != nil {
+			m.Fatal(err)
+		}
+		if err := m.other.Claim(m.now, part).Check(len(part.Rows)); err != nil {
+			m.Fatal(err)
+		}
+	}
+	if m.asked == nil {
+		m.a, m.other = m.other, m.a
+	}
+}
+
 // Hosts send random messages in any order and as late as they like, while rules and rings change.
 // The answers hold to the contract, no algorithm fails, and in the end nothing is left.
 func TestAnOwnerOutlivesAnyMessagesAndRules(t *testing.T) {
@@ -270,8 +303,8 @@ func TestAnOwnerOutlivesAnyMessagesAndRules(t *testing.T) {
 			},
 			"hands over": func(t *rapid.T) {
 				odd := rapid.Bool().Draw(t, "odd")
-				m.a.Buckets(m.now, func(key string) bool { return key[0]%2 == 0 == odd })
-				m.a.Handover(m.now)
+				m.T = t
+				m.handsOver(func(key string) bool { return key[0]%2 == 0 == odd })
 			},
 			"labels":  func(*rapid.T) { m.a.Label(map[string]algorithm.Labels{"h0": {"zone": "a"}}) },
 			"refills": func(t *rapid.T) { m.a.Refill(machineKeys.Draw(t, "key")) },
@@ -284,6 +317,8 @@ func TestAnOwnerOutlivesAnyMessagesAndRules(t *testing.T) {
 				}
 			},
 		})
+		m.ends()
+		m.a, m.other = m.other, m.a
 		m.ends()
 	})
 }
