@@ -64,3 +64,17 @@ func TestABucketThatIsMeasuredIsNotChargedWithWhatTheOtherSideRefused(t *testing
 		l.has(3)
 	})
 }
+
+// What comes back to the bucket that answers is not taken for use that it did not hear of.
+func TestABucketThatIsChargedAndNotAskedGetsBackOnce(t *testing.T) {
+	under(t, 10, 10, "measured", func(l *following) {
+		e := l.key.Take(context.Background(), 3, 0)
+		l.change(10, 5, "measured")
+		l.change(10, 10, "moves") // the bucket answers: it is charged, and not asked
+		l.key.Charge(2)
+		e.Cancel()
+		l.change(10, 10, "even")
+		l.change(10, 10, "redis")
+		l.has(6)
+	})
+}

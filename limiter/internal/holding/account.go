@@ -241,15 +241,15 @@ func (b *before) settleAnswering(level stage.Level, p *passed) {
 	if s == nil && !level.Remote {
 		return
 	}
-	of, used := a.bucket(b.plan.answering()), max(p.used, 0)
+	of := a.bucket(b.plan.answering())
 	switch {
 	case level.Above > 0: // it was charged and has not answered yet, and the level is the key's
 		deepest := max(of.lacked, b.plan.Rule.Burst+b.plan.Rule.MostDebt())
-		least := min(of.lacked+used, deepest) - p.filled
+		least := min(of.lacked+p.used, deepest) - p.filled
 		if !p.known {
 			least = 0
 		}
-		of.tokens = min(of.tokens+used, deepest, max(least, level.Burst-level.Tokens-level.Above, 0))
+		of.tokens = min(of.tokens+max(p.used+p.back, 0), deepest, max(least, level.Burst-level.Tokens-level.Above, 0))
 	case heard(b) || pooled(of.name):
 		of.lack, of.limit = a.lack, a.rule.Limit
 		if of.latest.late > 0 {
