@@ -15,11 +15,15 @@ import (
 // already: it is not charged again.
 func TestAKeyThatIsHandedOverAgainIsChargedOnce(t *testing.T) {
 	const limit, burst, hosts = 100, 50, 5
-	for name, moves := range map[string][][2]int{ // from which owner to which, every 600 ms
-		"the same earlier owner":    {{0, 1}, {1, 1}, {0, 1}},
-		"an owner that comes back":  {{0, 1}, {1, 2}, {2, 1}},
-		"to the earlier owner":      {{0, 1}, {1, 0}, {0, 1}},
-		"as before, and the second": {{0, 1}, {1, 2}, {1, 2}},
+	type move struct {
+		from []int // owners that hand the key over
+		to   int   // the one that has it for 600 ms
+	}
+	for name, moves := range map[string][]move{
+		"the same earlier owner":   {{[]int{0}, 1}, {nil, 1}, {[]int{0}, 1}},
+		"an owner that comes back": {{[]int{0}, 1}, {[]int{1}, 2}, {[]int{2}, 1}},
+		"to the earlier owner":     {{[]int{0}, 1}, {[]int{1}, 0}, {[]int{0}, 1}},
+		"two earlier owners":       {{[]int{0}, 1}, {[]int{0, 1}, 2}, {nil, 2}, {[]int{0, 1}, 2}},
 	} {
 		now := time.Hour
 		all := []*Aggregator{under(t, autoRule(limit, burst)), under(t, autoRule(limit, burst)), under(t, autoRule(limit, burst))}
@@ -34,17 +38,17 @@ func TestAKeyThatIsHandedOverAgainIsChargedOnce(t *testing.T) {
 		took(t, all[0], now, usage.Take{Auto: true, Tokens: burst, Spent: usage.SpentBeyond})
 		used := 0
 		for i, move := range moves {
-			if move[0] != move[1] {
-				for _, of := range all {
-					of.Moved(now)
-				}
-				for _, row := range all[move[0]].Buckets(now, func(string) bool { return true }) {
-					took(t, all[move[1]], now, row)
+			for _, of := range all {
+				of.Moved(now)
+			}
+			for _, from := range move.from {
+				for _, row := range all[from].Buckets(now, func(string) bool { return true }) {
+					took(t, all[move.to], now, row)
 				}
 			}
 			for range 600 {
 				now += time.Millisecond
-				if took(t, all[move[1]], now, usage.Take{Auto: true, Tokens: 1}).OK {
+				if took(t, all[move.to], now, usage.Take{Auto: true, Tokens: 1}).OK {
 					used++
 				}
 			}

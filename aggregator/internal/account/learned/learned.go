@@ -7,6 +7,7 @@ package learned
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
@@ -29,6 +30,8 @@ type State struct {
 	came  time.Duration // when the key came here
 	taken float64       // since then
 	last  time.Duration // when something was taken
+
+	former [4]uint32 // owners that handed the key over since it came; 0: no other one
 }
 
 // New is the State of a key that comes here at now.
@@ -51,7 +54,18 @@ func (s *State) learn(now time.Duration, b *exactbucket.Bucket, t *usage.Take, f
 }
 
 // Leave says that the next owner hears of all that was taken here.
-func (s *State) Leave() { s.taken = 0 }
+func (s *State) Leave() { s.taken, s.former = 0, [4]uint32{} }
+
+// Handed notes that the owner called by hands the key over, and reports whether it does so for the first
+// time. If more owners than there is room for do, the others count as if they had done so before.
+func (s *State) Handed(by uint32) (first bool) {
+	free := slices.Index(s.former[:], 0)
+	if free < 0 || slices.Contains(s.former[:], by) {
+		return false
+	}
+	s.former[free] = by
+	return true
+}
 
 // toldLeast is the lowest level that a caller is believed to have been answered: the deepest
 // debt. The owner before may have one that is deeper: if the rule has no max_wait and no

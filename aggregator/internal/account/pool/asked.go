@@ -69,8 +69,7 @@ type asked struct {
 
 	bucket  exactbucket.Bucket // the pool, while a take is under way
 	learned learned.State
-	by      uint32   // the owner that handed the key over last; 0: none since another one had it
-	_       [32]byte // so that the size is a multiple of a cache line, as that of Account is
+	_       [24]byte // so that the size is a multiple of a cache line, as that of Account is
 }
 
 const (

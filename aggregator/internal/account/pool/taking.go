@@ -81,18 +81,16 @@ func (k *asked) takeOver(now time.Duration, by uint32, rates float64) (apart boo
 	if !k.new(now) {
 		return false
 	}
-	apart, k.by = by != k.by, by
 	k.handed, k.out = true, upper(k.out, rates) // an owner before that one knows of less
 	k.pool = lower(k.pool+k.feared, k.room(limitOf(k.rule)))
 	k.feared = 0
-	return apart
+	return k.learned.Handed(by)
 }
 
 // Leave implements account.Pooled. The next owner hears what was taken here.
 func (k *asked) Leave(now time.Duration) {
 	k.Account.Leave(now)
 	k.learned.Leave()
-	k.by = 0
 }
 
 // open is what there is at now under rule, to take from, to give to, or to lower. Nothing
