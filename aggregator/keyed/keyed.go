@@ -35,6 +35,8 @@ import (
 // Payload is the functions of one algorithm. Its fields do not change once it is in
 // use. Request, Response and State are anything; the first two must survive
 // encoding/json. A Response that is null there, such as a nil map, gives the host no grant.
+// Messages have up to rpc.KeysPerCall rows, and transports carry 4 MiB: so each of the first two
+// should have 300 bytes at most as JSON.
 type Payload[Request, Response, State any] struct {
 	// Type names the messages, such as example.com/first-come.
 	Type string
