@@ -19,6 +19,7 @@ import (
 	"github.com/headgate/headgate/internal/testrun"
 	"github.com/headgate/headgate/limiter"
 	"github.com/headgate/headgate/limiter/driver"
+	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/hosted"
 	"github.com/headgate/headgate/rpc"
@@ -28,6 +29,7 @@ import (
 var walks = map[string]struct {
 	algorithms []string
 	quiet      bool          // no host wants more than its even part
+	skewed     bool          // one host has most events
 	spread     time.Duration // of the times at which hosts hear of a rule
 	loses      bool          // at times, messages from one host to another are lost
 	moves      bool          // a host joins, and another one leaves
@@ -46,6 +48,12 @@ var walks = map[string]struct {
 	"hosts join and leave":         {algorithms: []string{"exact", "even"}, moves: true, bound: 0.75},
 	"hosts join and leave, quiet":  {algorithms: []string{"exact", "even"}, moves: true, quiet: true, bound: 0.1},
 	"auto, where hosts hold loans": {algorithms: []string{"auto", "even"}, bound: 0.75}, // docs/design/0008: of all loans
+
+	// Each host charges the next bucket with what it has used itself.
+	"remote buckets":                    {algorithms: []string{"redis", "exact", "even"}, bound: 0.75},
+	"remote buckets, quiet":             {algorithms: []string{"redis", "exact", "even"}, quiet: true, bound: 0.1},
+	"remote buckets, one host has most": {algorithms: []string{"redis", "exact", "even"}, skewed: true, bound: 0.25},
+	"redis and auto, one host has most": {algorithms: []string{"redis", "auto"}, skewed: true, bound: 0.4},
 
 	// One pool answers, whichever of the two a rule names, and whichever it measures. Of some hundred walks, the
 	// worst had 0.25: hosts that come to exact give their loans back within a round trip, and use some of them.
@@ -73,7 +81,7 @@ func TestNoWalkOfSeveralHostsGivesASecondBurst(t *testing.T) {
 			for _, seed := range seeds {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWalk(t, seed, kind.algorithms)
-					w.quiet, w.spread = kind.quiet, kind.spread
+					w.quiet, w.skewed, w.spread = kind.quiet, kind.skewed, kind.spread
 					w.start(kind.moves)
 					w.run(kind.loses, kind.moves)
 					w.judge(kind.bound)
@@ -91,9 +99,11 @@ type hostsWalk struct {
 	algorithms   []string
 	limit, burst float64
 	quiet        bool
+	skewed       bool
 	spread       time.Duration
 	network      *rpctest.Network
 	members      *hosted.Members
+	remote       remoteBucket
 	hosts        []*walker
 
 	mu     sync.Mutex // protects following fields
@@ -103,6 +113,34 @@ type hostsWalk struct {
 	over   float64   // the deepest debt of that bucket
 	beside float64   // how much of that is documented as not promised
 	lost   float64   // the cost of what was refused of a quiet host
+}
+
+// remoteBucket is a Remote with the bucket of one key, as in Redis.
+type remoteBucket struct {
+	mu     sync.Mutex // protects following fields
+	tokens float64
+	at     time.Time
+}
+
+// Do implements stage.Remote.
+func (b *remoteBucket) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	now := time.Now()
+	b.tokens, b.at = min(b.tokens+float64(op.Rule.Limit)*now.Sub(b.at).Seconds(), op.Rule.Burst), now
+	switch op.Kind {
+	case stage.ChargeTokens:
+		b.tokens = max(b.tokens-op.N, min(b.tokens, -op.Rule.MostDebt()))
+	case stage.ReturnTokens, stage.FillTokens:
+		b.tokens = min(b.tokens+op.N, op.Rule.Burst)
+	default:
+		if op.N > b.tokens {
+			return stage.Outcome{Left: b.tokens}, nil
+		}
+		b.tokens -= op.N
+	}
+	return stage.Outcome{OK: true, Left: b.tokens}, nil
 }
 
 // walker is one host.
@@ -167,6 +205,7 @@ func newWalk(t *testing.T, seed uint64, algorithms []string) *hostsWalk {
 	w := &hostsWalk{T: t, chance: r, seed: seed, algorithms: algorithms, network: rpctest.New(seed)}
 	w.limit, w.burst = []float64{2, 20, 100}[r.IntN(3)], []float64{40, 60, 200}[r.IntN(3)]
 	w.hosts = make([]*walker, 2+r.IntN(3))
+	w.remote.tokens, w.remote.at = w.burst, time.Now()
 	return w
 }
 
@@ -225,7 +264,7 @@ func (w *hostsWalk) start(joins bool) {
 func (w *hostsWalk) startHost(i int) {
 	h := w.hosts[i]
 	n, err := headgate.New(headgate.Config{Address: address(i)}, h.source, w.members, headgate.WithTransport(wired{h.rpc, h.rpc.Peers()}),
-		headgate.WithLogger(slog.New(slog.DiscardHandler)), headgate.WithLimiter(driver.WithSeed(w.seed+uint64(i)), limiter.WithListener(h.heard.hear)))
+		headgate.WithLogger(slog.New(slog.DiscardHandler)), headgate.WithLimiter(driver.WithSeed(w.seed+uint64(i)), limiter.WithListener(h.heard.hear)), headgate.WithRemote("redis", &w.remote))
 	if err == nil {
 		err = n.Start(w.Context())
 	}
@@ -307,6 +346,9 @@ func (w *hostsWalk) events(i int, end time.Time, gap time.Duration, most int) {
 	defer close(h.ended)
 	// A remote bucket that takes over is charged with what a host took in the time in which a bucket fills: see
 	// docs/config.md. So a quiet host takes no more than its even part of a burst in that time.
+	if w.skewed {
+		gap = time.Duration(float64(gap) * (1 + float64(i*i*i)))
+	}
 	deep, limit := w.burst/2/float64(len(w.hosts)), 0.45*w.limit/float64(len(w.hosts))
 	part := deep
 	for at := time.Now(); at.Before(end); {

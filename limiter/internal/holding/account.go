@@ -204,6 +204,8 @@ func (b *before) settleKey(level stage.Level, p *passed) {
 	own, lacks, part := a.tokens+a.beyond+used, b.lacking(level), 1/a.hosts
 	_, inFallback := b.Answering().InFallback()
 	switch {
+	case level.Above > 0 && p.known: // the remote bucket was charged and has not answered yet
+		lacks = a.tokens + used
 	case r.Granted() || inFallback: // it was lent less than there is
 		lacks = min(lacks, p.most(p.was.worn))
 	case !level.Remote:
@@ -282,9 +284,9 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 		if !p.known {
 			least = min(a.tokens-missed-back, least)
 		}
-		level := stageOf(measured).Level(b.now)
-		shows := level.Burst - level.Tokens - level.Above - float64(of.latest.late) // because of all hosts, as the pool that answers does
-		if lender(b) != nil && a.hosts > 1 && level.Above == 0 {
+		its := stageOf(measured).Level(b.now)
+		shows := its.Burst - its.Tokens - its.Above - float64(of.latest.late) // because of all hosts
+		if a.hosts > 1 && its.Above == 0 {
 			least, most = 0, shows/a.hosts // this host may have used more or less than its part
 		}
 		most = max(most, min(most+gave, shows/a.hosts))

@@ -88,7 +88,7 @@ func (of *bucket) mayFollow(a *account) {
 
 // charge charges the bucket with n tokens, as far as rule lets a charge make a debt.
 func (of *bucket) charge(n float64, rule *dynamicconfig.Rule) {
-	of.tokens = max(of.tokens, min(of.tokens+n, rule.Burst+rule.MostDebt()))
+	of.tokens, of.burst = max(of.tokens, min(of.tokens+n, rule.Burst+rule.MostDebt())), rule.Burst
 }
 
 // giveBack gives tokens back, which may be what other hosts lack.
