@@ -89,17 +89,20 @@ func (e *Estimate) Answered(q stage.Request, rule *dynamicconfig.Rule, o stage.O
 	if o.OK {
 		given += float64(q.N)
 	}
+	now := q.Now
+	if at := stage.Instant(e.leftAt.Load()); at.Sub(now) > 0 && at.Sub(now) < time.Second {
+		now = at // asks that are under way together are answered in any order, and what comes in counts once
+	}
 	if lacks := rule.Burst - o.Left; lacks > 0 {
-		own, before := e.Own(), max(lacks-given, 0)
-		used := min(rule.Burst-e.Uncapped(q.Now, rule), before)
-		if own < 0 {
-			used += (before - used) * (-1 - own)
-		} else {
+		own, used := e.Own(), rule.Burst-e.Uncapped(now, rule)
+		if own >= 0 {
 			used *= own
+		} else if others := lacks - given - used; others > 0 {
+			used += others * (-1 - own)
 		}
 		e.own.Store(math.Float32bits(float32(min((used+given)/lacks, 1))))
 	}
-	e.Set(q.Now, rule, o.Left)
+	e.Set(now, rule, o.Left)
 }
 
 // Own is which part of what the bucket lacks this host has used, 0 to 1, as of the last answer. What comes in is for all hosts
