@@ -131,9 +131,11 @@ func (l *lack) fill(tokens float64) { l.tokens = max(l.tokens-tokens, min(l.toke
 
 // fade has of all that is lacking, which was so much before, so many tokens come in for all hosts alike.
 func (l *lack) fade(lacking, tokens float64) {
-	if lacking <= tokens {
+	switch {
+	case tokens <= 0: // also of a full bucket
+	case lacking <= tokens:
 		l.beyond = 0
-	} else {
+	default:
 		l.beyond *= 1 - tokens/lacking
 	}
 }
