@@ -204,8 +204,8 @@ func (b *before) settleKey(level stage.Level, p *passed) {
 	own, lacks, part := a.tokens+a.beyond+used, b.lacking(level), 1/a.hosts
 	_, inFallback := b.Answering().InFallback()
 	switch {
-	case level.Above > 0 && p.known: // the remote bucket was charged and has not answered yet
-		lacks = a.tokens + used
+	case level.Above > 0 && p.known && a.hosts > 1: // the remote bucket was charged and has not answered yet: the level is not of all hosts
+		lacks = max(a.tokens+p.used, 0)
 	case r.Granted() || inFallback: // it was lent less than there is
 		lacks = min(lacks, p.most(p.was.worn))
 	case !level.Remote:
