@@ -78,8 +78,8 @@ func (c *Change) fill() {
 	}
 	for i, t := range next.plan.Terms {
 		answers, measured := i == next.plan.Answers, c.builder.Migrator.Stages != nil && i == next.plan.measured()
-		at, charge := slices.IndexFunc(stay, func(s *report.Subject) bool { return s.Name() == t.Name() }), int64(0)
-		used := 0.
+		at := slices.IndexFunc(stay, func(s *report.Subject) bool { return s.Name() == t.Name() })
+		charge, used := int64(0), 0.
 		if elsewhere := c.builder.Links[t.Algorithm] != nil || t.ChargedByReports(); elsewhere && !rule.InFlight && (answers || measured) {
 			charge, used = old.charge(t, at < 0 || !old.charged(stay[at], answers))
 		}
