@@ -364,3 +364,29 @@ func TestAMoveBetweenRemoteBucketsIsPaidForByTheHostsThatUsedTheKey(t *testing.T
 		}
 	}
 }
+
+// Hosts that have just started do not know what they used before. Each takes its even part of what is lacking for that.
+func TestAMoveAfterARestartOfAllHostsIsPaidFor(t *testing.T) {
+	for _, to := range []string{"exact", "auto"} {
+		inBubble(t, func(t *testing.T) {
+			const hosts, burst, left = 6, 40, 10 // what the hosts used before is missing
+			c := autoClusterOf(t, hosts, 1./3600, ruledBy(t, "redis", "1/h", burst), limiter.WithRemote("redis", &tokensOf{left: left}))
+			defer c.close()
+			allowed := 0
+			use := func(n int) {
+				for i := range n {
+					if c.hosts[i%hosts].group.For("k").Allow() {
+						allowed++
+					}
+					time.Sleep(time.Second)
+				}
+			}
+			use(hosts)
+			c.configure(t, ruledBy(t, to, "1/h", burst))
+			use(60)
+			if allowed < left-hosts || allowed > left {
+				t.Errorf("to %s: %d are allowed, want %d", to, allowed, left)
+			}
+		})
+	}
+}

@@ -230,6 +230,9 @@ func (b *before) settleKey(level stage.Level, p *passed) {
 	}
 	a.tokens, a.burst, a.part, a.rule = lacks, rule.Burst, part, rule
 	if (level.Remote && !inFallback || lender(b) != nil) && heard(b) {
+		if !p.known { // nor is what this host used before it started
+			own = max(own, lacks)
+		}
 		a.learn(remote.Of(b.Answering()), a.hosts, own)
 	}
 	if a.worn = lacks; p.was.worn > 0 {
@@ -338,8 +341,11 @@ func (b *before) charge(t *share.Terms, takesOver bool) (n int64, part float64) 
 	}
 	told := *of
 	told.follow(a, a.rule)
-	if told.tokens > 0 {
+	switch {
+	case told.tokens > 0:
 		part = (told.tokens + told.beyond) / told.tokens / a.hosts
+	case !b.Has() && b.carried() == nil: // the key is new here, as after a restart
+		part = 1 / a.hosts
 	}
 	more := a.tokens - told.tokens
 	n = int64(min(max(math.Ceil(more+a.beyond-told.beyond-1e-4), 0), 1<<53))
