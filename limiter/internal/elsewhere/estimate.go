@@ -91,7 +91,7 @@ func (e *Estimate) Answered(q stage.Request, rule *dynamicconfig.Rule, o stage.O
 	}
 	now := q.Now
 	if at := stage.Instant(e.leftAt.Load()); at.Sub(now) > 0 && at.Sub(now) < time.Second {
-		now = at // asks that are under way together are answered in any order, and what comes in counts once
+		now = at // asks that are under way together are answered in any order, so the time between them is counted once
 	}
 	if lacks := rule.Burst - o.Left; lacks > 0 {
 		own, used := e.Own(), rule.Burst-e.Uncapped(now, rule)

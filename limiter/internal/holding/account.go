@@ -230,7 +230,7 @@ func (b *before) settleKey(level stage.Level, p *passed) {
 	}
 	a.tokens, a.burst, a.part, a.rule = lacks, rule.Burst, part, rule
 	if (level.Remote && !inFallback || lender(b) != nil) && heard(b) {
-		if !p.known { // nor is what this host used before it started
+		if !p.known { // the account does not know what this host used before it started
 			own = max(own, lacks)
 		}
 		a.learn(remote.Of(b.Answering()), a.hosts, own)
