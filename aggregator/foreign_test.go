@@ -542,7 +542,7 @@ func TestAWeigherThatSortsItsDemandsIsToSortACopy(t *testing.T) {
 	}
 }
 
-// What a host has is in [0, 1] for a weigher, also after it has once made parts that are none.
+// Demand.Has stays in [0, 1] after the weigher has once returned parts that are NaN.
 func TestAPartThatIsNoneIsNotWhatAHostHas(t *testing.T) {
 	for _, on := range algorithm.Accounts {
 		mine, calls := algorithm.Pair(on, "mine"), 0

@@ -137,8 +137,8 @@ func TestANodeRunsWithoutSockets(t *testing.T) {
 	}
 }
 
-// What is given back and charged reaches a bucket elsewhere, and that of gossip, in the background, and this
-// host's own bucket at once: docs/testing.md says when a test has to wait.
+// Refunds and charges reach a remote bucket, and the buckets of gossip, in the background, and this host's own
+// bucket at once: docs/testing.md says when a test has to wait.
 func TestWhatIsGivenBackIsThereAfterAWait(t *testing.T) {
 	for algorithm, atOnce := range map[string]bool{
 		"even": true, "request-weighted": true, "elastic": true, "fair-share": true,

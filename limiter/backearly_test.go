@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What callers give back makes room for what others use later. Before a full key gets it, it is no room.
+// A refund to a key that is full has no room, and hides nothing that callers use later.
 func TestWhatComesBackToAFullKeyHidesNothingThatIsUsedLater(t *testing.T) {
 	under(t, 10, 10, "request-weighted", func(l *following) {
 		e := l.key.Take(context.Background(), 10, 0)
@@ -65,7 +65,7 @@ func TestABucketThatIsMeasuredIsNotChargedWithWhatTheOtherSideRefused(t *testing
 	})
 }
 
-// What comes back to the bucket that answers is not taken for use that it did not hear of.
+// A refund to the bucket that answers is subtracted from what the bucket lacks once.
 func TestABucketThatIsChargedAndNotAskedGetsBackOnce(t *testing.T) {
 	under(t, 10, 10, "measured", func(l *following) {
 		e := l.key.Take(context.Background(), 3, 0)

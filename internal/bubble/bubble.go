@@ -88,7 +88,7 @@ func (w *Wire) Cut(address string) {
 	delete(w.deciders, address)
 }
 
-// Hang has the host at address answer nobody from now on.
+// Hang makes the host at address hang: from now on, calls to it end when their callers give up.
 func (w *Wire) Hang(address string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -96,7 +96,7 @@ func (w *Wire) Hang(address string) {
 	w.deciders[address] = hung{}
 }
 
-// hung answers when whoever asks has gone.
+// hung is a host that does not answer until the caller has given up.
 type hung struct{}
 
 func (hung) Update(ctx context.Context, _ string, _ *anypb.Any) (*anypb.Any, error) {

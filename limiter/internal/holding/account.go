@@ -151,7 +151,7 @@ func (b *before) settle() {
 func (b *before) settleBuckets(p *passed) {
 	a := &b.account
 	for _, s := range b.Subjects() {
-		if asks := remote.Of(s.Part()); asks != nil && (b.plan.answering() != "" || asks.Heard.Operations.Load() > 0) { // else nobody asks
+		if asks := remote.Of(s.Part()); asks != nil && (b.plan.answering() != "" || asks.Heard.Operations.Load() > 0) { // no host asks the buckets of a rule that is disabled
 			if of := a.bucket(s.Name()); of.heard == nil {
 				of.heard = asks.Heard
 			}
@@ -204,8 +204,6 @@ func (b *before) settleKey(level stage.Level, p *passed) {
 	own, lacks, part := a.tokens+a.beyond+used, b.lacking(level), 1/a.hosts
 	_, inFallback := b.Answering().InFallback()
 	switch {
-	case level.Above > 0 && p.known && a.hosts > 1: // the remote bucket was charged and has not answered yet: the level is not of all hosts
-		lacks = max(a.tokens+p.used, 0)
 	case r.Granted() || inFallback: // it was lent less than there is
 		lacks = min(lacks, p.most(p.was.worn))
 	case !level.Remote:
@@ -265,38 +263,6 @@ func (b *before) settleAnswering(level stage.Level, p *passed) {
 		of.lack.fill(float64(s.Unreported(b.now) + s.Uncharged()))
 	}
 	a.counts(a.issuer)
-}
-
-// settleMeasured has the bucket that a migration measures lack what the key used, without what the bucket
-// refused. It lacks more if it took what the part that answers refused.
-func (b *before) settleMeasured(level stage.Level, p *passed) {
-	measured, against := b.measuredRemote()
-	if measured == nil {
-		return
-	}
-	a := &b.account
-	of := a.bucket(measured.Name())
-	missed, back, gave := float64(against.refused-of.against.refused), float64(of.latest.back), float64(against.gave-of.against.gave)
-	if level.Remote { // both buckets show what hosts use
-		missed, back = 0, 0
-	}
-	if of.against = against; heard(b) {
-		deepest := a.rule.Burst + a.rule.MostDebt()
-		most := min(p.most(of.lacked-p.filled), deepest)
-		least := min(of.lacked+p.used-missed, deepest) - back - p.filled // what came back may have come last
-		if !p.known {
-			least = min(a.tokens-missed-back, least)
-		}
-		its := stageOf(measured).Level(b.now)
-		shows := its.Burst - its.Tokens - its.Above - float64(of.latest.late) // because of all hosts
-		if a.hosts > 1 && its.Above == 0 {
-			least, most = 0, shows/a.hosts // this host may have used more or less than its part
-		}
-		most = max(most, min(most+gave, shows/a.hosts))
-		of.tokens, of.burst, of.limit = min(most, max(least, shows, 0)), a.burst, a.rule.Limit
-		of.learn(remote.Of(measured.Part()), a.hosts, a.tokens+a.beyond)
-	}
-	a.counts(measured)
 }
 
 // heard reports whether the bucket that answers, or that a migration measures, was asked.
@@ -367,13 +333,6 @@ func (b *before) charged(s *report.Subject, answers bool) bool {
 	return i >= 0 && s == b.pair[i] && b.Migration() != nil && (!answers || s.ChargedByReports() || !stageOf(s).Level(b.now).Remote)
 }
 
-// forgetRefused says that another migration begins to count.
-func (a *account) forgetRefused() {
-	for i := range a.buckets {
-		a.buckets[i].against = against{}
-	}
-}
-
 // lacking is how many tokens this host has used at level and its parts have not filled in again.
 //
 //   - Of a remote bucket, it is the host's even part.
@@ -395,23 +354,6 @@ func (b *before) lacking(level stage.Level) float64 {
 		paid = float64(of.Elsewhere(b.now).Missing())/hosts - max(level.Tokens, 0)
 	}
 	return max(level.Burst-level.Tokens, float64(r.Spent(b.now)), paid)
-}
-
-// measuredRemote is the part of a remote bucket that a migration measures; nil if there is none. That
-// bucket was charged with all that the part that answers allowed, except for the tokens that it refused, and with what it
-// gave although that part refused.
-func (b *before) measuredRemote() (s *report.Subject, unlike against) {
-	m := b.Migration()
-	if m == nil || m.stages == nil {
-		return nil, unlike
-	}
-	i := b.plan.measured()
-	if i < 0 || !stageOf(b.pair[i]).Level(b.now).Remote {
-		return nil, unlike
-	}
-	counts := m.counts()
-	only := [...]int64{counts.OnlyOld, counts.OnlyNew}
-	return b.pair[i], against{only[1-i] + counts.Skipped, only[i]}
 }
 
 // lender is the part that answers, if the owner of b's key has lent it tokens out of its pool.

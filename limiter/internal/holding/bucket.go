@@ -129,7 +129,7 @@ type lack struct{ tokens, burst, beyond float64 }
 // fill fills tokens in.
 func (l *lack) fill(tokens float64) { l.tokens = max(l.tokens-tokens, min(l.tokens, 0)) }
 
-// fade has of all that is lacking, which was so much before, so many tokens come in for all hosts alike.
+// fade makes beyond smaller: so many tokens came in, of all that were lacking before. They are for all hosts alike.
 func (l *lack) fade(lacking, tokens float64) {
 	switch {
 	case tokens <= 0: // also of a full bucket
@@ -140,8 +140,8 @@ func (l *lack) fade(lacking, tokens float64) {
 	}
 }
 
-// learn notes how much of what l lacks this host has used, at most so many tokens, as s knows; s is nil if l is of a pool that
-// nobody asks.
+// learn sets beyond from what s knows of this host's use, which is at most so many tokens. Under elastic, hosts ask for nothing,
+// and s is nil.
 func (l *lack) learn(s *remote.Stage, hosts, most float64) {
 	if s == nil || hosts <= 1 {
 		return

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package holding
+
+import (
+	"github.com/headgate/headgate/limiter/internal/remote"
+	"github.com/headgate/headgate/limiter/internal/report"
+	"github.com/headgate/headgate/limiter/stage"
+)
+
+// settleMeasured has the bucket that a migration measures lack what the key used, without what the bucket
+// refused. It lacks more if it took what the part that answers refused.
+func (b *before) settleMeasured(level stage.Level, p *passed) {
+	measured, against := b.measuredRemote()
+	if measured == nil {
+		return
+	}
+	a := &b.account
+	of := a.bucket(measured.Name())
+	missed, back, gave := float64(against.refused-of.against.refused), float64(of.latest.back), float64(against.gave-of.against.gave)
+	if level.Remote { // both buckets show what hosts use
+		missed, back = 0, 0
+	}
+	if of.against = against; heard(b) {
+		deepest := a.rule.Burst + a.rule.MostDebt()
+		most := min(p.most(of.lacked-p.filled), deepest)
+		least := min(of.lacked+p.used-missed, deepest) - back - p.filled // what came back may have come last
+		if !p.known {
+			least = min(a.tokens-missed-back, least)
+		}
+		its := stageOf(measured).Level(b.now)
+		shows := its.Burst - its.Tokens - its.Above - float64(of.latest.late) // because of all hosts
+		if a.hosts > 1 && its.Above == 0 {
+			least, most = 0, shows/a.hosts // this host may have used more or less than its part
+		}
+		most = max(most, min(most+gave, shows/a.hosts))
+		of.tokens, of.burst, of.limit = min(most, max(least, shows, 0)), a.burst, a.rule.Limit
+		of.learn(remote.Of(measured.Part()), a.hosts, a.tokens+a.beyond)
+	}
+	a.counts(measured)
+}
+
+// measuredRemote is the part of a remote bucket that a migration measures; nil if there is none. That
+// bucket was charged with all that the part that answers allowed, except for the tokens that it refused, and with what it
+// gave although that part refused.
+func (b *before) measuredRemote() (s *report.Subject, unlike against) {
+	m := b.Migration()
+	if m == nil || m.stages == nil {
+		return nil, unlike
+	}
+	i := b.plan.measured()
+	if i < 0 || !stageOf(b.pair[i]).Level(b.now).Remote {
+		return nil, unlike
+	}
+	counts := m.counts()
+	only := [...]int64{counts.OnlyOld, counts.OnlyNew}
+	return b.pair[i], against{only[1-i] + counts.Skipped, only[i]}
+}
+
+// forgetRefused says that another migration begins to count.
+func (a *account) forgetRefused() {
+	for i := range a.buckets {
+		a.buckets[i].against = against{}
+	}
+}
