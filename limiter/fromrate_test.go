@@ -160,6 +160,37 @@ func TestWhatAnEventDidNotCostGoesBackToARateLimiter(t *testing.T) {
 	}
 }
 
+// What comes back never makes the tokens of a *rate.Limiter fewer, nor more than those that were not used, whatever
+// its limit and burst are by then.
+func TestASettleUnderAnotherLimitOrBurstTakesAndGivesNothing(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change        func(l *rate.Limiter)
+		first, others int // that others take before, and afterwards
+		take, actual  int
+		after         time.Duration
+	}{
+		"a lower limit":             {func(l *rate.Limiter) { l.SetLimit(0.5) }, 0, 0, 11, 10, 500 * time.Millisecond},
+		"a limit of zero":           {func(l *rate.Limiter) { l.SetLimit(0) }, 0, 2, 11, 10, 500 * time.Millisecond},
+		"a higher limit":            {func(l *rate.Limiter) { l.SetLimit(1000) }, 0, 2, 11, 10, 500 * time.Millisecond},
+		"a burst of zero":           {func(l *rate.Limiter) { l.SetBurst(0) }, 20, 0, 9, 3, 0},
+		"a burst of zero, canceled": {func(l *rate.Limiter) { l.SetBurst(0) }, 20, 3, 9, 0, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			of := rate.NewLimiter(10, 20)
+			of.AllowN(time.Now(), tt.first)
+			e := limiter.FromRate(of).Take(t.Context(), tt.take, -1)
+			of.ReserveN(time.Now(), tt.others)
+			time.Sleep(tt.after)
+			tt.change(of)
+			before := of.Tokens()
+			e.Settle(tt.actual)
+			if got := of.Tokens() - before; got < -1e-6 || got > float64(tt.take-tt.actual)+1e-6 {
+				t.Errorf("%s: %v tokens come back of an event that cost %d of %d, from %v", name, got, tt.actual, tt.take, before)
+			}
+		})
+	}
+}
+
 // Several limits are taken all or none, with a *rate.Limiter too.
 func TestARateLimiterKeepsWhatAnotherLimitRefuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

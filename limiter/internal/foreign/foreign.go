@@ -127,7 +127,7 @@ func (f Stage) Allow(ctx context.Context, now stage.Instant) stage.Reason {
 func (f Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	reserved, ok := receipt.Rest.(*taken)
 	switch {
-	case !ok || actual == receipt.N:
+	case !ok || actual == receipt.N || f.l.Burst() <= 0 && actual < receipt.N: // with no burst, charge cannot take back what is too much
 	case actual > receipt.N:
 		f.spend(now.Time(), actual-receipt.N)
 	default:
@@ -135,7 +135,8 @@ func (f Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 		// If an earlier one was cancelled, or the limit has changed, that may be more than it took.
 		t, used := now.Time(), max(actual, 0)
 		before, act := f.l.TokensAt(t), reserved.cancelAt(t)
-		if used > 0 && reserved.DelayFrom(t) == 0 && reserved.fits(receipt.N, used, before, t.Sub(act)) {
+		// Under a limit that is lower by now, CancelAt would take more tokens back than it lets fill in anew.
+		if used > 0 && f.l.Limit() >= reserved.limit && reserved.DelayFrom(t) == 0 && reserved.fits(receipt.N, used, before, t.Sub(act)) {
 			f.l.ReserveN(t, int(used)) // first: so CancelAt gives back receipt.N tokens, whatever others take meanwhile
 		}
 		reserved.CancelAt(act)
