@@ -9,7 +9,7 @@ import (
 
 // WithTLS encrypts the calls between hosts by config, on both sides: a host
 // shows its certificate when it calls and when it is called. All hosts of a
-// cluster must use TLS, or none.
+// cluster must use TLS, or none. Of WithTLS and WithRotatingTLS, the last one counts.
 //
 // TLS is mutual by default: if config.ClientAuth is zero, callers must have a
 // certificate that ClientCAs, or RootCAs if that is nil, have signed.
@@ -22,7 +22,7 @@ func WithTLS(config *tls.Config) Option {
 	return func(o *options) {
 		server, ok := o.secured(config)
 		if ok {
-			o.own.Server.TLS, o.own.Client.TLS = server, config.Clone()
+			o.own.Server.TLS, o.own.Client.TLS, o.own.Client.RotatingTLS = server, config.Clone(), nil
 		}
 	}
 }

@@ -219,6 +219,25 @@ func TestACertificateIsForTheAddressThatIsDialled(t *testing.T) {
 	})
 }
 
+// Of several ways to encrypt, the last one counts, on both sides.
+func TestTheLastWayToEncryptCounts(t *testing.T) {
+	ca := certtest.New(t)
+	trusted, foreign := tlsOf(t, ca), tlsOf(t, certtest.New(t))
+	rotating := func(config *tls.Config) headgate.Option {
+		return headgate.WithRotatingTLS(func() *tls.Config { return config })
+	}
+	listeners := []net.Listener{listen(t), listen(t)}
+	members := membersAt(t, listeners...)
+	start := func(i int, opts ...headgate.Option) *headgate.Node {
+		return startNode(t, listeners[i].Addr().String(), fourKeys, members, append(opts, headgate.WithListen(listeners[i]))...)
+	}
+	a, b := start(0, rotating(foreign), headgate.WithTLS(trusted)), start(1, headgate.WithTLS(foreign), rotating(trusted))
+	keys := keysByOwner(a)
+	for n, key := range map[*headgate.Node]string{a: keys[b.Address()], b: keys[a.Address()]} {
+		eventually(t, "the other host gave a grant", func() bool { n.For(key).Allow(); return !share(n, key).Fallback })
+	}
+}
+
 // counters are by name and tags.
 func counters(scope tally.TestScope) map[string]int64 {
 	all := make(map[string]int64)

@@ -52,8 +52,8 @@ type Decision struct {
 	// Limit (events/s), Burst and Left (tokens) are those of this host's part of the limit,
 	// after the decision. Where each event is decided elsewhere, they are those of the whole
 	// limit. Under auto, a host with a grant states its part, even if the key's owner decided
-	// (By is "owner"). Left is negative in debt. When nothing is limited, Limit is rate.Inf,
-	// and Burst and Left are infinite. All three are 0 when they are not known.
+	// (By is "owner"). Left is negative in debt. When nothing is limited, Limit is rate.Inf, Left is
+	// infinite, and Burst means nothing. All three are 0 when they are not known.
 	Limit       rate.Limit
 	Burst, Left float64
 

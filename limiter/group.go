@@ -73,7 +73,7 @@ func (g *Group) Interval() time.Duration { return g.keys().Interval() }
 // Run reports every update_interval, and early what cannot wait, until ctx
 // ends. It starts at a random point of the first interval so that hosts do
 // not report in step. It is the only loop that a Group needs, and returns
-// when all of its calls have.
+// when all of its calls have. Of two at a time, both report.
 func (g *Group) Run(ctx context.Context, updater usage.Updater) { g.keys().Run(ctx, updater) }
 
 // Leave gives back what the host holds, so that other hosts have it at once and not

@@ -41,15 +41,15 @@ func (g *Group) Trace(key string, on bool) bool { return g.keys().Trace(key, on)
 
 // Denied remembers, if key is traced, that a caller was refused before its limit was looked
 // at, because the caller may not use the key. why says what the caller lacks. Nothing is
-// counted. Denied is safe for concurrent use, and takes as long as a lookup in a map.
+// counted. Denied is safe for concurrent use. While no key is traced, it does nothing.
 func (g *Group) Denied(key string, why error) {
-	g.keys().Traces().Add(key, tracing.Decided{Verdict: stage.Because(stage.Forbidden), At: stage.Now(), Why: why})
+	g.keys().Denied(key, tracing.Decided{Verdict: stage.Because(stage.Forbidden), At: stage.Now(), Why: why})
 }
 
 // Traced returns the newest decisions about key, the oldest first. It returns false if
 // key is not traced.
 func (g *Group) Traced(key string) ([]Traced, bool) {
-	decided, ok := g.keys().Traces().Of(key)
+	decided, ok := g.keys().Traced(key)
 	if !ok {
 		return nil, false
 	}

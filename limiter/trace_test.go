@@ -3,6 +3,7 @@
 package limiter_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -94,7 +95,10 @@ func TestATraceOfASharedBucketHasDecisionsAboutAllItsKeys(t *testing.T) {
 	for _, name := range []string{"shared:a", "shared:b", "shared:*", "plain"} {
 		g.For(name).Allow()
 	}
-	for name, want := range map[string]int{"shared:*": 3, "shared:a": 1} {
+	for _, name := range []string{"shared:a", "shared:b", "plain"} { // the rights of callers are of keys
+		g.Denied(name, errors.New("another team's"))
+	}
+	for name, want := range map[string]int{"shared:*": 5, "shared:a": 2} {
 		if all, _ := g.Traced(name); len(all) != want {
 			t.Errorf("%s: %d decisions, want %d: %+v", name, len(all), want, all)
 		}

@@ -41,11 +41,13 @@ type Bus[E any] struct {
 
 	idle atomic.Bool // Run waits for wake
 	wake chan struct{}
+
+	running chan struct{} // has a value while a Run carries events
 }
 
 // New returns a Bus without listeners.
 func New[E any]() *Bus[E] {
-	return &Bus[E]{queue: newRing[E](capacity), wake: make(chan struct{}, 1)}
+	return &Bus[E]{queue: newRing[E](capacity), wake: make(chan struct{}, 1), running: make(chan struct{}, 1)}
 }
 
 // Listen has f called with the events in the order of Send, in batches of at
@@ -72,8 +74,19 @@ func (b *Bus[E]) Send(e E) {
 // returns when all listeners have returned. It drops a batch for a listener
 // that has 16 batches waiting, and logs the panic of a listener. It calls
 // dropped with how many events were dropped since the last call, counting an
-// event once for each listener that misses it. One Run at a time may run.
+// event once for each listener that misses it. One Run at a time carries events: others wait
+// until it has returned, or until their ctx ends.
 func (b *Bus[E]) Run(ctx context.Context, log *slog.Logger, dropped func(n int64)) {
+	select {
+	case b.running <- struct{}{}: // also if ctx has ended
+	default:
+		select {
+		case b.running <- struct{}{}:
+		case <-ctx.Done():
+			return
+		}
+	}
+	defer func() { <-b.running }()
 	var all sync.WaitGroup
 	queues := make([]chan []E, len(b.listeners))
 	for i, f := range b.listeners {

@@ -30,6 +30,45 @@ func run(b *Bus[int], log *slog.Logger, dropped func(int64)) (stop func()) {
 	return func() { cancel(); <-ended }
 }
 
+// Of two Runs at a time, one carries events, and the other does so from when that has ended.
+func TestASecondRunTakesOverFromTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New[int]()
+		var calls atomic.Int32
+		var got []int
+		b.Listen(func(batch []int) {
+			if calls.Add(1) > 1 {
+				t.Error("a listener is called twice at a time")
+			}
+			got = append(got, batch...)
+			time.Sleep(20 * time.Millisecond) // the next event may come meanwhile
+			calls.Add(-1)
+		})
+		none := func(n int64) { t.Errorf("%d dropped", n) }
+		first := run(b, slog.New(slog.DiscardHandler), none)
+		synctest.Wait()
+		second, third := run(b, slog.New(slog.DiscardHandler), none), run(b, slog.New(slog.DiscardHandler), none)
+		third()
+		for i := range 100 {
+			if i == 50 {
+				first()
+			}
+			b.Send(i)
+			time.Sleep(time.Duration(1+i%2*50) * 10 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		second()
+		for i, n := range got {
+			if i != n {
+				t.Fatalf("got %v", got)
+			}
+		}
+		if len(got) != 100 {
+			t.Errorf("%d events of 100", len(got))
+		}
+	})
+}
+
 func TestAllListenersGetAllEventsInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New[int]()

@@ -150,10 +150,7 @@ func (k *Key) Count(now stage.Instant, st *State, n int64, v stage.Verdict, aske
 	if k.set.Listener != nil {
 		k.set.Listener.Decided(now, k.name, rule.key(), n, v)
 	}
-	k.set.traces.Add(k.name, tracing.Decided{Verdict: v, At: now, N: n})
-	if rule.shared && !rule.isCommon(k.name) {
-		k.set.traces.Add(rule.key(), tracing.Decided{Verdict: v, At: now, N: n})
-	}
+	rule.trace(k.name, tracing.Decided{Verdict: v, At: now, N: n})
 }
 
 // Settle settles a receipt of st. What comes back counts here, under the rule by which it was taken: the part that gave it

@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/holding"
 	"github.com/headgate/headgate/limiter/internal/terms"
+	"github.com/headgate/headgate/limiter/internal/tracing"
 	"github.com/headgate/headgate/limiter/internal/usage"
 	"github.com/headgate/headgate/limiter/stage"
 )
@@ -139,6 +140,15 @@ func (a *ruleState) stale(st *State) bool {
 // isCommon reports whether key is the one that all keys of a shared rule decide
 // through.
 func (a *ruleState) isCommon(key string) bool { return a.shared && a.Rule.Key == key }
+
+// trace remembers a decision about a key of a, if the key is traced, or a is shared and its pattern is.
+func (a *ruleState) trace(key string, d tracing.Decided) {
+	traces := &a.of.set.traces
+	traces.Add(key, d)
+	if a.shared && !a.isCommon(key) {
+		traces.Add(a.key(), d)
+	}
+}
 
 // key is the rule's; empty if there is none.
 func (a *ruleState) key() string {

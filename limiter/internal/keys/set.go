@@ -242,8 +242,15 @@ func (s *Set) Trace(name string, on bool) bool {
 	return true
 }
 
-// Traces are the decisions about the keys that Trace names.
-func (s *Set) Traces() *tracing.Traces { return &s.traces }
+// Traced are the newest decisions about a key that Trace names; false if it names another.
+func (s *Set) Traced(name string) ([]tracing.Decided, bool) { return s.traces.Of(name) }
+
+// Denied remembers that a caller may not use a key, if the key is traced.
+func (s *Set) Denied(name string, d tracing.Decided) {
+	if s.traces.Any() {
+		s.settings.Load().rules.match(name).trace(name, d)
+	}
+}
 
 // eachLocked calls f for all parts of live keys.
 func (s *Set) eachLocked(f func(p *report.Subject)) {
