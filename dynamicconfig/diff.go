@@ -100,7 +100,7 @@ func kindOf(had, has bool) ChangeKind {
 	return Changed
 }
 
-func diffRules(old, new []Rule, oldSums, newSums []uint64) (changes []Change) {
+func diffRules(old, new []*Rule, oldSums, newSums []uint64) (changes []Change) {
 	begin, end := 0, 0 // rules that are the same there
 	for begin < min(len(old), len(new)) && oldSums[begin] == newSums[begin] {
 		begin++
@@ -115,8 +115,7 @@ func diffRules(old, new []Rule, oldSums, newSums []uint64) (changes []Change) {
 		before[old[i].Key] = i
 	}
 	last, reordered := -1, false
-	for i := range new {
-		r := &new[i]
+	for i, r := range new {
 		at, had := before[r.Key]
 		if !had {
 			changes = append(changes, Change{Kind: Added, Section: "limits", Name: r.Key})

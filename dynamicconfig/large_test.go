@@ -4,6 +4,7 @@ package dynamicconfig
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -64,18 +65,31 @@ func TestLargeFilesSayTheirMistakes(t *testing.T) {
 	}
 }
 
-// BenchmarkParse reads a small file and a large one, and BenchmarkMatchInParsed looks a key up in each.
+// BenchmarkParse reads a small file and a large one, and again after a change of one rule; and BenchmarkMatchInParsed
+// looks a key up in each.
 func BenchmarkParse(b *testing.B) {
 	for _, n := range []int{100, 100_000} {
-		text := many(n)
-		b.Run(fmt.Sprintf("rules=%d", n), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, err := Parse("limits", text); err != nil {
+		text := string(many(n))
+		each := func(name string, change func(i int) string) {
+			b.Run(fmt.Sprintf("rules=%d/%s", n, name), func(b *testing.B) {
+				b.ReportAllocs()
+				last, err := Parse("limits", []byte(text))
+				if err != nil {
 					b.Fatal(err)
 				}
-			}
-		})
+				for i := 0; b.Loop(); i++ {
+					b.StopTimer()
+					next := []byte(change(i))
+					b.StartTimer()
+					if last, err = Parse("limits", next); err != nil {
+						b.Fatal(err)
+					}
+				}
+				runtime.KeepAlive(last)
+			})
+		}
+		each("first", func(i int) string { return strings.ReplaceAll(text, "tenant-", fmt.Sprintf("team-%d-", i)) })
+		each("changed", func(i int) string { return strings.Replace(text, "limit: 51/s", fmt.Sprintf("limit: %d/s", 52+i), 1) })
 	}
 }
 
@@ -122,9 +136,9 @@ func TestOneLargeTextIsParsedOnce(t *testing.T) {
 	}
 }
 
-// Each change is compared four times with the limits before it: that costs little beside reading the text once.
-func TestADifferenceOfOneRuleIsFoundFast(t *testing.T) {
-	text := string(many(20_000))
+// A change of one rule costs what it touches: reading the text again is cheap beside reading it first, and so is each
+// comparison with the limits before it, of which a change has four.
+func TestAChangeOfOneRuleIsReadFast(t *testing.T) {
 	parse := func(text string) (*Snapshot, time.Duration) {
 		began := time.Now()
 		s, err := Parse("limits", []byte(text))
@@ -133,19 +147,35 @@ func TestADifferenceOfOneRuleIsFoundFast(t *testing.T) {
 		}
 		return s, time.Since(began)
 	}
-	diffing, parsing := time.Hour, time.Hour
+	first, again, diffing, warning := time.Hour, time.Hour, time.Hour, time.Hour
 	for i := range 5 { // on a busy machine, the shortest of several tells
-		old, _ := parse(text)
-		new, took := parse(strings.Replace(text, "limit: 51/s", fmt.Sprintf("limit: %d/s", 60+i), 1))
-		parsing = min(parsing, took)
+		text := strings.ReplaceAll(string(many(20_000)), "tenant-", fmt.Sprintf("team-%d-", i))
+		old, took := parse(text)
+		first = min(first, took)
+		old.Warnings()
+		new, took := parse(strings.Replace(text, "limit: 51/s", "limit: 7/s", 1))
+		again = min(again, took)
 		began := time.Now()
 		changes := Diff(old, new)
 		diffing = min(diffing, time.Since(began))
-		if len(changes) != 1 || changes[0].Name != "tenant-000050:orders" {
+		began = time.Now()
+		NewWarnings(old, new)
+		warning = min(warning, time.Since(began))
+		if len(changes) != 1 || changes[0].Name != fmt.Sprintf("team-%d-000050:orders", i) {
 			t.Fatal(changes)
 		}
+		changed := 0
+		for r := range new.Each() {
+			if before, _ := old.Match(r.Key); before != r && !r.IsGlob() {
+				changed++
+			}
+		}
+		if changed == 0 || changed > 64 {
+			t.Errorf("%d rules are others", changed)
+		}
 	}
-	if diffing > parsing/20 {
-		t.Errorf("comparing takes %v, and parsing %v", diffing, parsing)
+	t.Logf("first %v, again %v, comparing %v, warnings %v", first, again, diffing, warning)
+	if again > first/4 || diffing > first/20 || warning > first/20 {
+		t.Errorf("the text takes %v, and %v after a change; comparing takes %v, and new warnings %v", first, again, diffing, warning)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/headgate/headgate/dynamicconfig/internal/build"
 	"github.com/headgate/headgate/dynamicconfig/internal/decode"
 	"github.com/headgate/headgate/dynamicconfig/internal/memo"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
@@ -62,14 +63,18 @@ const largeText = 1 << 16
 // nil if the text could not be read.
 func parse(name string, data []byte) (*Snapshot, error) {
 	large := len(data) >= largeText
+	var before *build.Content
 	if large {
 		if s := parsed.Find(func(s *Snapshot) bool { return s.origin.text == string(data) }); s != nil {
 			named := *s
 			named.origin.name, named.origin.first = name, s
 			return &named, nil
 		}
+		if s := parsed.Nearest(func(s *Snapshot) int { return max(len(s.origin.text)-len(data), len(data)-len(s.origin.text)) }); s != nil {
+			before = &s.content
+		}
 	}
-	r := decode.Parse(data)
+	r := decode.Parse(data, before)
 	o := origin{name: name, text: r.Text}
 	if r.Content == nil {
 		return nil, o.err(r.Problems)

@@ -94,7 +94,7 @@ func (s *Snapshot) Rules() []Rule {
 func (s *Snapshot) Each() iter.Seq[*Rule] {
 	return func(yield func(*Rule) bool) {
 		for i := range s.content.Rules {
-			if r := cmp.Or(s.overlay.Rules[i], &s.content.Rules[i]); !yield(r) {
+			if r := cmp.Or(s.overlay.Rules[i], s.content.Rules[i]); !yield(r) {
 				return
 			}
 		}
@@ -114,8 +114,8 @@ func (s *Snapshot) Match(key string) (*Rule, bool) {
 			return r, true
 		}
 	}
-	if i := s.content.Index.Find(key); i >= 0 {
-		return cmp.Or(s.overlay.Rules[i], &s.content.Rules[i]), true
+	if i := s.content.Keys.Index.Find(key); i >= 0 {
+		return cmp.Or(s.overlay.Rules[i], s.content.Rules[i]), true
 	}
 	return s.content.UnmatchedRule, s.content.UnmatchedRule != nil
 }
@@ -123,8 +123,8 @@ func (s *Snapshot) Match(key string) (*Rule, bool) {
 // Algorithms are the names of the algorithms that rules use, sorted, each once.
 func (s *Snapshot) Algorithms() []string {
 	var names []string
-	for _, u := range s.content.Uses {
-		names = append(names, u.Algorithm)
+	for _, run := range s.content.Runs {
+		names = append(names, run.Algorithms()...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -138,7 +138,16 @@ func (s *Snapshot) Check(known func(name string) bool) error {
 		return inParts(s.parts, func(part *Snapshot) error { return part.Check(known) })
 	}
 	p := strictyaml.Problems{Text: s.origin.text}
-	for _, u := range s.content.Uses {
+	isKnown := make(map[string]bool)
+	hasUnknown := func(run *build.Run) bool {
+		return slices.ContainsFunc(run.Algorithms(), func(name string) bool {
+			if _, asked := isKnown[name]; !asked {
+				isKnown[name] = known(name)
+			}
+			return !isKnown[name]
+		})
+	}
+	for u := range s.content.Uses(hasUnknown) {
 		if known(u.Algorithm) || rule.CheckNamed(u.Algorithm) != nil { // what is no name at all, Parse has reported
 			continue
 		}
@@ -159,7 +168,7 @@ func (s *Snapshot) CheckParameters(refuses func(algorithm string, parameters map
 		return inParts(s.parts, func(part *Snapshot) error { return part.CheckParameters(refuses) })
 	}
 	p := strictyaml.Problems{Text: s.origin.text}
-	for _, u := range s.content.Uses {
+	for u := range s.content.Uses(func(run *build.Run) bool { return run.HasParameters() }) {
 		if len(u.Parameters) == 0 {
 			continue
 		}

@@ -5,6 +5,7 @@ package build
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,6 +29,9 @@ func stated(from int, r rule.Rule, names ...string) *Entry {
 	return e
 }
 
+// uses are all of c.
+func uses(c *Content) []Use { return slices.Collect(c.Uses(func(*Run) bool { return true })) }
+
 func TestARuleTakesTheDefaultsForWhatItDoesNotState(t *testing.T) {
 	p := new(strictyaml.Problems)
 	b := New(p)
@@ -46,12 +50,12 @@ func TestARuleTakesTheDefaultsForWhatItDoesNotState(t *testing.T) {
 	if second.Algorithm != "static" || second.Lease != time.Hour || second.Burst != 5 {
 		t.Errorf("the second rule is %+v", second)
 	}
-	if i := c.Index.Find("b:x"); i != 1 {
+	if i := c.Keys.Index.Find("b:x"); i != 1 {
 		t.Errorf("rule %d is for b:x", i)
 	}
 	want := []Use{{Algorithm: "elastic", Who: "rule a:*", At: Mark{Line: 1, Column: 1}}, {Algorithm: "static", Who: "rule b:*", At: Mark{Line: 10, Column: 1}}}
-	if !reflect.DeepEqual(c.Uses, want) {
-		t.Errorf("uses are %+v, want %+v", c.Uses, want)
+	if got := uses(c); !reflect.DeepEqual(got, want) {
+		t.Errorf("uses are %+v, want %+v", got, want)
 	}
 }
 
@@ -103,7 +107,7 @@ func TestMergeRefusesAKeyTwice(t *testing.T) {
 		if got := strings.Join(messages(p), "\n"); got != want {
 			t.Errorf("with %s: %q, want %q", key, got, want)
 		}
-		if len(c.Rules) != 2 || len(c.Uses) != 2 || c.Values["n"].V != int64(1) {
+		if len(c.Rules) != 2 || len(uses(c)) != 2 || c.Values["n"].V != int64(1) {
 			t.Errorf("with %s, it is %+v", key, c)
 		}
 	}

@@ -17,23 +17,27 @@ import (
 
 // Builder gathers a Content out of entries, whether they come from a file or from code.
 type Builder struct {
+	runs
+
 	problems *strictyaml.Problems
-	content  *Content
 	base     *Entry // the defaults
 	places   []Mark // of the rules, for repeats
 }
 
 // New is an empty Builder, which reports to p.
 func New(p *strictyaml.Problems) *Builder {
-	return &Builder{problems: p, content: &Content{Patterns: make(map[string]int)}, base: &Entry{Who: "defaults"}}
+	content := &Content{Keys: &Keys{Patterns: make(map[string]int)}}
+	return &Builder{runs: runs{content: content, run: new(Run)}, problems: p, base: &Entry{Who: "defaults"}}
 }
 
 // Grow makes room for n more rules.
 func (b *Builder) Grow(n int) {
 	b.content.Rules = slices.Grow(b.content.Rules, n)
 	b.content.Places = slices.Grow(b.content.Places, n)
-	b.content.Uses = slices.Grow(b.content.Uses, n)
-	b.places = slices.Grow(b.places, n)
+	if b.before == nil {
+		b.places = slices.Grow(b.places, n)
+		b.content.Keys.Index.Grow(n)
+	}
 }
 
 // Report says what is wrong with one field of e.
@@ -71,7 +75,7 @@ func (b *Builder) Defaults(e *Entry) {
 		b.Report(e, "parameters", "are for one algorithm, and a migration has two: remove them, or the migration")
 	}
 	b.content.Private = e.good("private") && e.Rule.Private
-	b.base = e
+	b.base, b.content.base = e, e
 }
 
 // Rule takes the next rule.
@@ -81,26 +85,31 @@ func (b *Builder) Rule(e *Entry) {
 	if !e.Has("key") {
 		b.problems.Add(e.At, "%s: has no key: add key: \"group:name\"", e.Who)
 	}
-	i := len(b.content.Rules)
-	b.content.Rules = append(b.content.Rules, r)
-	b.content.Places = append(b.content.Places, e.fields.get("key").At)
-	b.places = append(b.places, e.At)
+	i := len(b.content.Rules) + len(b.run.Rules)
+	b.run.Rules = append(b.run.Rules, r)
+	b.run.places = append(b.run.places, e.fields.get("key").At)
+	var g *glob.Glob
 	if e.good("key") {
-		b.key(i, e)
+		g = b.key(e)
+	}
+	b.run.globs = append(b.run.globs, g)
+	if b.before == nil {
+		b.places = append(b.places, e.At)
+		b.find(i, g, e)
 	}
 }
 
-// key compiles the key of rule i.
-func (b *Builder) key(i int, e *Entry) {
+// key compiles the key of a rule; nil if it has a mistake.
+func (b *Builder) key(e *Entry) *glob.Glob {
 	key := e.Rule.Key
 	if key == "" || len(key) > rule.MaxKeyLength {
 		b.Report(e, "key", "has %d bytes: use 1 to %d", len(key), rule.MaxKeyLength)
-		return
+		return nil
 	}
 	g, err := glob.Compile(key)
 	if err != nil {
 		b.Report(e, "key", "%v", err)
-		return
+		return nil
 	}
 	if g.Exact() && e.Rule.Shared && e.good("shared") {
 		b.Report(e, "shared", "has no meaning for one exact key: remove it, or make the key a glob")
@@ -108,17 +117,15 @@ func (b *Builder) key(i int, e *Entry) {
 	if g.Exact() && e.Rule.Private && e.good("private") {
 		b.Report(e, "private", "has no meaning for one exact key, which this file shows: remove it, or make the key a glob")
 	}
-	taken := b.content.Index.Add(i, g)
-	if !g.Exact() {
-		if j, ok := b.content.Patterns[key]; ok {
-			taken = j
-		} else {
-			b.content.Patterns[key] = i
-			if e.Rule.Shared {
-				b.content.Index.Share(i, key)
-			}
-		}
+	return g
+}
+
+// find makes rule i findable by its key; g is nil if that has a mistake.
+func (b *Builder) find(i int, g *glob.Glob, e *Entry) {
+	if g == nil {
+		return
 	}
+	taken := b.content.Keys.add(i, g, &e.Rule)
 	if taken >= 0 {
 		where := fmt.Sprintf("rule number %d", taken+1)
 		if at := b.places[taken]; at.Line > 0 {
@@ -206,14 +213,14 @@ func (b *Builder) fillAlgorithm(e *Entry, r *rule.Rule) {
 		if account, weigher, pair := strings.Cut(name, "/"); (account == "" || pair && weigher == "") && (from.spoiled("algorithm") || from.spoiled("migrate")) {
 			return // no name was written there, which is reported
 		}
-		u := Use{Algorithm: name, Who: e.Who, At: from.fields.get(stated).At}
+		u := use{Use: Use{Algorithm: name, Who: e.Who, At: from.fields.get(stated).At}, inDefaults: from == b.base}
 		if r.Migration == nil {
 			u.Parameters, u.ParametersAt = r.Parameters, e.fields.get("parameters").At
-			if !e.Has("parameters") {
+			if u.parametersInDefaults = !e.Has("parameters"); u.parametersInDefaults {
 				u.ParametersAt = b.base.fields.get("parameters").At
 			}
 		}
-		b.content.Uses = append(b.content.Uses, u)
+		b.run.uses = append(b.run.uses, u)
 	}
 	if m := r.Migration; m != nil {
 		r.Algorithm = ""
@@ -260,17 +267,15 @@ func (b *Builder) Unmatched(u rule.Unmatched) { b.content.Unmatched = u }
 
 // Merge takes all of a part, which has no problems, but its properties.
 func (b *Builder) Merge(part *Content) {
-	for i := range part.Rules {
-		r := &part.Rules[i]
-		b.content.Rules = append(b.content.Rules, *r)
+	for i, r := range part.Rules {
+		b.content.Rules = append(b.content.Rules, r)
 		b.content.Places = append(b.content.Places, part.Places[i])
 		b.places = append(b.places, Mark{})
-		b.key(len(b.content.Rules)-1, &Entry{
-			Who: "rule " + message.Quote(r.Key), Rule: rule.Rule{Key: r.Key, Shared: r.Shared}, fields: fields{{name: "key"}},
-		})
+		e := &Entry{Who: "rule " + message.Quote(r.Key), Rule: rule.Rule{Key: r.Key, Shared: r.Shared}, fields: fields{{name: "key"}}}
+		b.find(len(b.content.Rules)-1, b.key(e), e)
 	}
+	b.content.Runs = append(b.content.Runs, part.Runs...)
 	b.content.Overrides = append(b.content.Overrides, part.Overrides...)
-	b.content.Uses = append(b.content.Uses, part.Uses...)
 	b.content.Private = b.content.Private || part.Private
 	if part.Unmatched != rule.UnmatchedAllow {
 		b.content.Unmatched, b.content.UnmatchedRule = part.Unmatched, part.UnmatchedRule
@@ -282,6 +287,12 @@ func (b *Builder) Merge(part *Content) {
 
 // Finish is what was gathered. It lacks what has a problem.
 func (b *Builder) Finish() *Content {
-	b.content.Index.Finish()
+	b.End()
+	switch {
+	case b.before == nil:
+		b.content.Keys.Index.Finish()
+	case !b.problems.Any(): // else it is read again
+		b.follow(b.problems)
+	}
 	return b.content
 }

@@ -3,7 +3,6 @@
 package build
 
 import (
-	"github.com/headgate/headgate/dynamicconfig/internal/glob"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 	"github.com/headgate/headgate/dynamicconfig/rule"
 )
@@ -14,16 +13,17 @@ type Mark = strictyaml.Mark
 // Content is what a configuration says, defaults filled in.
 type Content struct {
 	Properties    rule.Properties
-	Rules         []rule.Rule
-	Places        []Mark // of the rules' keys
-	Index         glob.Index
-	Patterns      map[string]int // the rules that are globs, by their text
+	Rules         []*rule.Rule
+	Places        []Mark   // of the rules' keys
+	Runs          []Placed // all rules, and all uses of algorithms
+	Keys          *Keys
 	Unmatched     rule.Unmatched
 	UnmatchedRule *rule.Rule // nil without one
 	Overrides     []rule.Override
 	Values        map[string]Value
-	Uses          []Use
 	Private       bool // keys without a rule are
+
+	base *Entry // the defaults; nil if Runs had others
 }
 
 // Value is one scalar: a string, bool, int64, float64 or time.Duration.

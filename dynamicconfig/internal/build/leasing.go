@@ -136,7 +136,7 @@ func (b *Builder) fillLeasing(e *Entry, r *rule.Rule) {
 	}
 	if r.Priorities = maps.Clone(r.Priorities); from.good("priorities") {
 		for _, band := range slices.Sorted(maps.Keys(r.Priorities)) {
-			b.content.Uses = append(b.content.Uses, Use{Algorithm: r.Priorities[band], Who: e.Who, At: from.fields.get(BandField(band)).At})
+			b.run.uses = append(b.run.uses, use{Use: Use{Algorithm: r.Priorities[band], Who: e.Who, At: from.fields.get(BandField(band)).At}, inDefaults: from == base})
 		}
 	}
 	for _, name := range []string{"overcommit", "priorities", "one_band"} {

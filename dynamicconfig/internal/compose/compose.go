@@ -25,8 +25,8 @@ func File(c *build.Content) []byte {
 	} else {
 		w.WriteString("limits:\n")
 	}
-	for i := range c.Rules {
-		w.Fields("  - ", "    ", fieldsOf(c, &c.Rules[i]))
+	for _, r := range c.Rules {
+		w.Fields("  - ", "    ", fieldsOf(c, r))
 	}
 	if u := c.UnmatchedRule; u != nil {
 		w.WriteString("unmatched:\n")

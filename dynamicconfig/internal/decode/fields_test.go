@@ -18,7 +18,7 @@ func TestFieldsAreAll(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Parse(text).Content
+	s := Parse(text, nil).Content
 	var names []string
 	for _, r := range s.Rules {
 		for name := range r.Fields() {
@@ -48,9 +48,9 @@ func TestARuleMadeInCodeStatesEachField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := Parse(text).Content.Rules
+	rules := Parse(text, nil).Content.Rules
 	for _, name := range knownRule {
-		if !slices.ContainsFunc(rules, func(r rule.Rule) bool { return build.Stated("", r).Has(name) }) {
+		if !slices.ContainsFunc(rules, func(r *rule.Rule) bool { return build.Stated("", *r).Has(name) }) {
 			t.Errorf("build.Stated does not know %s", name)
 		}
 	}

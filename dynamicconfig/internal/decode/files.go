@@ -74,8 +74,8 @@ type part struct {
 	name    string
 	data    []byte
 	top     map[string]ast.Node
-	rules   func(yield func(item ast.Node)) (line int) // of a large file, nil of others
-	content *build.Content                             // nil until it was read
+	rules   *rules         // of a large file, nil of others
+	content *build.Content // nil until it was read
 }
 
 func newPart(f File) *part {
@@ -89,9 +89,11 @@ func (p *part) begin(large bool) {
 	p.decoder, p.top, p.rules = newDecoder(p.data), make(map[string]ast.Node), nil
 	var root ast.Node
 	if large {
-		root, p.rules, large = p.Large("limits", MaxSize)
+		p.rules = newRules(p.decoder, nil)
 	}
-	if !large {
+	if p.rules != nil {
+		root = p.rules.Root
+	} else {
 		root = p.Parse()
 	}
 	if root != nil {
@@ -119,7 +121,7 @@ func (p *part) decode(cluster rule.Properties) {
 	for p.content == nil {
 		limits := p.limitsOf
 		if p.rules != nil {
-			limits = func(ast.Node) { manyLimits(p.decoder, p.data, p.rules) }
+			limits = func(ast.Node) { p.rules.read() }
 		}
 		p.cluster = cluster
 		p.fields(func(name string) ast.Node { return p.top[name] }, limits)

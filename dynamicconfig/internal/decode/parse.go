@@ -3,8 +3,6 @@
 package decode
 
 import (
-	"bytes"
-
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/build"
@@ -34,13 +32,14 @@ func unread(format string, args ...any) Result {
 	return Result{Problems: p}
 }
 
-// Parse reads a config file.
-func Parse(data []byte) Result {
+// Parse reads a config file. Where that is large, and before, which may be nil, has the same rules, it takes these from
+// there. The result does not depend on before.
+func Parse(data []byte, before *build.Content) Result {
 	if len(data) > MaxLargeSize {
 		return unread("has %d bytes: use at most %d", len(data), MaxLargeSize)
 	}
 	if len(data) >= largeFile {
-		r := parseLarge(data)
+		r := parseLarge(data, before)
 		if !r.Problems.Any() || len(data) > MaxSize {
 			return r
 		}
@@ -68,30 +67,20 @@ func (d *decoder) result() Result {
 const largeFile = 1 << 16
 
 // parseLarge reads a file of many rules fast. Its problems are the mistakes, or the first place
-// whose form is not plain.
-func parseLarge(data []byte) Result {
+// whose form is not plain. What is in before too, which may be nil, it does not read again.
+func parseLarge(data []byte, before *build.Content) Result {
 	d := newDecoder(data)
-	root, rules, ok := d.Large("limits", MaxSize)
-	if !ok {
+	list := newRules(d, before)
+	if list == nil {
 		return unread("has %d bytes: use at most %d, or write limits: in a line of its own, and the rules below it, without tabs and anchors", len(data), MaxSize)
 	}
-	fields, _ := d.Mapping(root, "the file", knownTop)
-	d.fields(func(name string) ast.Node { return strictyaml.Find(fields, name) }, func(ast.Node) { manyLimits(d, data, rules) })
-	return d.result()
-}
-
-// manyLimits has d read the rules of data.
-func manyLimits(d *decoder, data []byte, rules func(yield func(item ast.Node)) (line int)) {
-	most := len(data) / 20 // bytes of the shortest rule
-	d.Grow(min(bytes.Count(data, []byte("key:")), most))
-	i := 0
-	rest := rules(func(item ast.Node) {
-		d.limit(i, item)
-		i++
-	})
-	if rest > 0 {
-		d.Add(build.Mark{Line: rest, Column: 1}, "is not understood in a file of more than %d bytes: write the rule as - {key: \"a\", limit: 1/s}, or each of its fields in a line of its own", MaxSize)
+	fields, _ := d.Mapping(list.Root, "the file", knownTop)
+	d.fields(func(name string) ast.Node { return strictyaml.Find(fields, name) }, func(ast.Node) { list.read() })
+	r := d.result()
+	if list.reused && r.Problems.Any() {
+		return parseLarge(data, nil)
 	}
+	return r
 }
 
 func newDecoder(data []byte) *decoder {

@@ -21,7 +21,7 @@ func TestValuesReadBack(t *testing.T) {
 			rapid.Map(rapid.StringOf(rapid.RuneFrom([]rune("\x00\x07\n\r\t\"\\'#:{}[]*&!% \u0085\u00a0\u2028\ufeff\U0001F600é~`|>"))), func(v string) any { return v }),
 		).Draw(t, "value")
 		text := "properties: {v: " + render.Value(want) + "}\n"
-		r := Parse([]byte(text))
+		r := Parse([]byte(text), nil)
 		if r.Problems.Any() {
 			t.Fatalf("there are mistakes in %s", text)
 		}

@@ -26,17 +26,18 @@ var seed = maphash.MakeSeed()
 // Content: two rules that differ have two sums.
 func Of(c *build.Content) (version string, rules []uint64) {
 	h := sha256.New()
-	rules = make([]uint64, len(c.Rules))
+	rules = make([]uint64, 0, len(c.Rules))
 	writeProperties(h, c.Properties)
 	fmt.Fprintf(h, " %v\n", c.Unmatched)
-	var text []byte // of one rule after the other
-	for i := range c.Rules {
-		text = appendRule(text[:0], &c.Rules[i])
-		h.Write(text)
-		rules[i] = maphash.Bytes(seed, text)
+	for _, p := range c.Runs {
+		if p.Meaning == nil {
+			mean(p.Run)
+		}
+		h.Write(p.Meaning)
+		rules = append(rules, p.Sums...)
 	}
 	if c.UnmatchedRule != nil {
-		h.Write(appendRule(text[:0], c.UnmatchedRule))
+		h.Write(appendRule(nil, c.UnmatchedRule))
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Values)) {
 		v := c.Values[name].V
@@ -50,6 +51,18 @@ func Of(c *build.Content) (version string, rules []uint64) {
 		fmt.Fprintln(h, "private")
 	}
 	return hex.EncodeToString(h.Sum(nil)[:6]), rules
+}
+
+// mean keeps in r what its rules mean.
+func mean(r *build.Run) {
+	meaning := make([]byte, 0, 160*len(r.Rules))
+	r.Sums = make([]uint64, len(r.Rules))
+	for i := range r.Rules {
+		begin := len(meaning)
+		meaning = appendRule(meaning, &r.Rules[i])
+		r.Sums[i] = maphash.Bytes(seed, meaning[begin:])
+	}
+	r.Meaning = slices.Clip(meaning)
 }
 
 // writeProperties writes p in a form that does not change from one version of headgate to the

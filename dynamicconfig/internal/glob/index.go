@@ -28,6 +28,9 @@ type numberedGlob struct {
 	glob *Glob
 }
 
+// Grow makes room for n rules with exact keys. It is for an empty Index.
+func (x *Index) Grow(n int) { x.exact = make(map[string]int, n) }
+
 // Add makes rule i findable. It returns the rule that already has the same
 // exact key, or -1; i is then not added.
 func (x *Index) Add(i int, g *Glob) (taken int) {

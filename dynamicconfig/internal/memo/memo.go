@@ -5,6 +5,7 @@
 package memo
 
 import (
+	"iter"
 	"sync"
 	"weak"
 )
@@ -23,15 +24,37 @@ type Memo[T any] struct {
 
 // Find returns one that is still in use and of which is returns true, or nil.
 func (m *Memo[T]) Find(is func(*T) bool) *T {
-	m.mu.Lock()
-	made := m.made
-	m.mu.Unlock()
-	for _, pointer := range made {
-		if t := pointer.Value(); t != nil && is(t) {
+	for t := range m.inUse() {
+		if is(t) {
 			return t
 		}
 	}
 	return nil
+}
+
+// Nearest returns the newest of those that are still in use and have the least distance; nil if none is in use.
+func (m *Memo[T]) Nearest(distance func(*T) int) (nearest *T) {
+	least := 0
+	for t := range m.inUse() {
+		if d := distance(t); nearest == nil || d < least {
+			nearest, least = t, d
+		}
+	}
+	return nearest
+}
+
+// inUse are those that are still in use, the newest first.
+func (m *Memo[T]) inUse() iter.Seq[*T] {
+	m.mu.Lock()
+	made, next := m.made, m.next
+	m.mu.Unlock()
+	return func(yield func(*T) bool) {
+		for i := range size {
+			if t := made[(next+size-1-i)%size].Value(); t != nil && !yield(t) {
+				return
+			}
+		}
+	}
 }
 
 // Add remembers t, in place of the oldest.

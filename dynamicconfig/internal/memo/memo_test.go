@@ -23,6 +23,14 @@ func TestFindsTheNewestThatAreInUse(t *testing.T) {
 			t.Errorf("number %d is found at %p, and is at %p", i, got, want)
 		}
 	}
+	for of, want := range map[int]int{0: 1, 3: 3, 9: size} {
+		if got := m.Nearest(func(n *int) int { return max(*n-of, of-*n) }); *got != want {
+			t.Errorf("number %d is the nearest to %d", *got, of)
+		}
+	}
+	if got := m.Nearest(func(*int) int { return 7 }); *got != size {
+		t.Errorf("number %d is the newest of those that are as near", *got)
+	}
 	runtime.KeepAlive(all)
 }
 

@@ -66,9 +66,9 @@ func Of(c build.Content, holds []int) (Overlay, build.Content) {
 
 // all puts all rules of stated under by, and changes in c what happens to other keys.
 func (o *Overlay) all(c, stated *build.Content, by *rule.Override) {
-	for i := range c.Rules {
-		if by.Unfit(&c.Rules[i]) == "" {
-			o.Rules[i] = by.On(&c.Rules[i])
+	for i, r := range c.Rules {
+		if by.Unfit(r) == "" {
+			o.Rules[i] = by.On(r)
 		}
 	}
 	switch {
@@ -101,10 +101,10 @@ func TargetOf(c *build.Content, o *rule.Override) Target {
 	t := Target{Number: -1}
 	if g.Exact() {
 		t.Text = g.Prefix()
-		t.Number = c.Index.Find(t.Text)
+		t.Number = c.Keys.Index.Find(t.Text)
 		t.Key = t.Number < 0 || c.Rules[t.Number].IsGlob() && (!c.Rules[t.Number].Shared || c.Rules[t.Number].Key != t.Text)
 	} else {
-		if i, ok := c.Patterns[o.Key]; ok {
+		if i, ok := c.Keys.Patterns[o.Key]; ok {
 			t.Number = i
 		} else if o.Key != "*" || c.UnmatchedRule == nil {
 			return Target{Idle: "no rule has this pattern: name the pattern of a rule, or one key"}
@@ -112,7 +112,7 @@ func TargetOf(c *build.Content, o *rule.Override) Target {
 	}
 	switch {
 	case t.Number >= 0:
-		t.Rule = &c.Rules[t.Number]
+		t.Rule = c.Rules[t.Number]
 	case c.UnmatchedRule != nil:
 		t.Rule = c.UnmatchedRule
 	default:

@@ -13,35 +13,6 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Large reads a text that is mostly one long list, several times as fast as Parse: it reads
-// the common forms of items itself, and has the YAML library read the others one by one.
-//
-// list is the name of the field at the top that has the list. The tree is that of the text
-// with an empty list, which has at most most bytes. each gives one item after the other to
-// yield, which may not keep it. Where it does not understand an item, it returns the line, and else
-// 0. ok is whether the text has this form at all.
-func (f *File) Large(list string, most int) (root ast.Node, each func(yield func(item ast.Node)) (line int), ok bool) {
-	begin, end, ok := f.Items(list)
-	if !ok {
-		return nil, nil, false
-	}
-	rest := f.Text[end:]
-	top := f.Text[:begin-1] + " []\n"
-	if len(top)+len(rest) > most {
-		return nil, nil, false
-	}
-	before := strings.Count(top, "\n")
-	shift := strings.Count(f.Text[begin:end], "\n")
-	small := NewFile([]byte(top+rest), f.dialect)
-	if root = small.Parse(); root == nil || len(small.anchors) > 0 {
-		return nil, nil, false
-	}
-	shiftLines(root, before, shift)
-	return root, func(yield func(ast.Node)) int {
-		return (&items{text: f.Text[:end], at: begin, line: before + 1, dash: -1}).each(yield)
-	}, true
-}
-
 // Items is where the items of the field list begin and end, which are lines of their own: one may begin in each
 // line that has the same indentation as the first. ok is false if the text is not plain, or has no such field.
 func (f *File) Items(list string) (begin, end int, ok bool) {
@@ -54,10 +25,7 @@ func (f *File) Items(list string) (begin, end int, ok bool) {
 		return 0, 0, false
 	}
 	begin += len(head) - 1
-	for end = begin; end < len(f.Text); end = lineEnd(f.Text, end) {
-		if c := f.Text[end]; c != ' ' && c != '\n' && c != '#' && c != '-' || strings.HasPrefix(f.Text[end:], "---") {
-			break
-		}
+	for end = begin; end < len(f.Text) && inList(f.Text, end); end = lineEnd(f.Text, end) {
 	}
 	return begin, end, true
 }
@@ -90,25 +58,18 @@ func plainText(text string) bool {
 	return utf8.ValidString(text) && !strings.Contains(text, strings.Repeat("\n", maxEmptyLines/2))
 }
 
+// inList reports whether a line that begins at a place can be one of a list at the top.
+func inList(text string, at int) bool {
+	c := text[at]
+	return c == ' ' || c == '\n' || c == '#' || c == '-' && !strings.HasPrefix(text[at:], "---")
+}
+
 // lineEnd is where the line after that of a place begins.
 func lineEnd(text string, at int) int {
 	if n := strings.IndexByte(text[at:], '\n'); n >= 0 {
 		return at + n + 1
 	}
 	return len(text)
-}
-
-// shiftLines moves the tokens of a tree that are below a line further down.
-func shiftLines(root ast.Node, below, by int) {
-	t := root.GetToken()
-	for t.Prev != nil {
-		t = t.Prev
-	}
-	for ; t != nil; t = t.Next {
-		if t.Position.Line > below {
-			t.Position.Line += by
-		}
-	}
 }
 
 // items reads the items of a list in block style.
@@ -135,20 +96,6 @@ type slot struct {
 }
 
 var noComments ast.BaseNode
-
-// each yields all items. It returns the line of one that it does not understand, or 0.
-func (x *items) each(yield func(ast.Node)) int {
-	for {
-		n, ok := x.next()
-		if !ok || n == nil && x.dash < 0 { // no list
-			return x.line
-		}
-		if n == nil {
-			return 0
-		}
-		yield(n)
-	}
-}
 
 // next is the next item; nil after the last. ok is false if it does not understand the one that is there.
 func (x *items) next() (n ast.Node, ok bool) {

@@ -54,11 +54,14 @@ func (p *Problems) Any() bool { return len(p.found) > 0 }
 // Each calls f for each of the problems, in the order of the text; source is its line.
 func (p *Problems) Each(f func(at Mark, message, source string)) {
 	p.sort()
-	lines := strings.Split(p.Text, "\n")
+	line, rest := 1, p.Text
 	for _, found := range p.found {
+		for ; line < found.at.Line && rest != ""; line++ {
+			_, rest, _ = strings.Cut(rest, "\n")
+		}
 		source := ""
-		if at := found.at.Line; at > 0 && at <= len(lines) {
-			source = lines[at-1]
+		if found.at.Line > 0 {
+			source, _, _ = strings.Cut(rest, "\n")
 		}
 		f(found.at, found.message, source)
 	}
