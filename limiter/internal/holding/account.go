@@ -215,8 +215,8 @@ func (b *before) settleKey(level stage.Level, p *passed) {
 		if rule.Burst > 0 {
 			part = max(part, level.Burst/rule.Burst)
 		}
-		if level.Tokens < 0 {
-			lacks = max(lacks, part*rule.Burst-level.Tokens)
+		if level.Tokens < 0 { // then all that the host may use is used, unless the grant began with less
+			lacks = max(lacks, min(part*rule.Burst-level.Tokens, p.most(max(p.was.worn, a.worn))))
 		}
 	}
 	if a.hidden {
