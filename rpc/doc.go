@@ -20,6 +20,7 @@
 // The transports are elsewhere: rpcyarpc is the real one, rpcgrpc is for programs
 // that own no keys. headgatepb holds the protocol.
 //
-// Out of scope: which host owns a key (ringpop), what to answer (aggregator), when
-// to ask again (limiter). Nothing is retried here; the next report is soon.
+// Out of scope: which host owns a key (ringpop), what to answer (aggregator), when to ask again
+// (limiter). Nothing is retried here; the next report is soon. A Mux, whose lock guards its table,
+// is the only state.
 package rpc

@@ -27,6 +27,6 @@
 //	measured := shadow.New(limiter.FromRate(old), group.For(key), dynamicconfig.ModeOldShadowNew)
 //	measured.Allow() // the old limiter answers
 //
-// The package only compares answers. It knows no rules and no keys, and it does
-// not decide when to change the mode.
+// The package only compares answers. It knows no rules and no keys, and it does not decide when to
+// change the mode. A Pair decides without a lock; one lock serialises changes of its mode.
 package shadow

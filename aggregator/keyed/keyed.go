@@ -11,6 +11,9 @@
 // when it moves to another owner, and after Keep. A payload whose owners hand states over,
 // or whose answers depend on several keys, implements usage.Codec and aggregator.Owner
 // itself.
+//
+// The package does not know what the three functions decide. One lock guards the states of all
+// keys, and an owner holds it while it calls Decide.
 package keyed
 
 import (

@@ -14,5 +14,6 @@
 //
 // While etcd is gone, each goes on with the limits that it has, and tries again.
 //
-// Out of scope: etcd's own history, which is compacted.
+// Out of scope: etcd's own history, which is compacted. A store is safe for concurrent use: one
+// lock guards what it has read, and etcd has the rest.
 package etcd

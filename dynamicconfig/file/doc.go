@@ -28,5 +28,6 @@
 // of their names: see dynamicconfig.ParseFiles. Folders in it, and names that begin with a
 // dot, are left out.
 //
-// Out of scope: several folders, and folders of folders.
+// Out of scope: several folders, and folders of folders. A Source is safe for concurrent use: one
+// lock guards it.
 package file

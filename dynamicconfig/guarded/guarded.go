@@ -7,6 +7,8 @@
 //
 // A Node and a client of limiter/client do so with the Source that they are given. The package does not log:
 // a panic is an error of that code.
+//
+// It does not know what the code does, and keeps no state.
 package guarded
 
 import (

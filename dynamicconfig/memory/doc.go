@@ -9,5 +9,6 @@
 //	...
 //	source.Set(next)
 //
-// Out of scope: keeping anything when the process ends.
+// Out of scope: keeping anything when the process ends. A Source is safe for concurrent use: one
+// lock guards it.
 package memory

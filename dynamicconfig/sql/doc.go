@@ -10,5 +10,6 @@
 // Each change is one transaction, which inserts one row. Its number is the primary key, so
 // of several changes on the same version, one is stored. Migrations make the table.
 //
-// Out of scope: other SQL databases.
+// Out of scope: other SQL databases. A store is safe for concurrent use: one lock guards the open
+// database, which has the rest.
 package sql

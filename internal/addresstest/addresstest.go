@@ -8,6 +8,8 @@
 // test before the server listens there, and while the server is down.
 //
 //	port := addresstest.Port(t) // of a server of another project, which listens at 127.0.0.1
+//
+// The package knows no server.
 package addresstest
 
 import (

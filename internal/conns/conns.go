@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package conns has a listener that knows its connections, so that a server
-// can bound them, and close in the end also those that never said a word. It also has the
-// kernel close connections to hosts that are gone.
+// Package conns has a listener that knows its connections, so that a server can bound them, and
+// close in the end also those that never said a word. It also has the kernel close connections to
+// hosts that are gone. One lock guards the connections, and one the requests.
 package conns
 
 import (

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package enginetest has engines for the tests of what asks them.
+// Package enginetest has engines for the tests of what asks them. It knows no edge and no
+// protocol.
 package enginetest
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package goldentest compares what a test has made with a file in testdata, which `go test -update`
-// writes anew. It is for tests.
+// Package goldentest compares what a test has made with a file in testdata, which `go test
+// -update` writes anew. It is for tests. It does not know what the text means.
 package goldentest
 
 import (

@@ -9,6 +9,8 @@
 //		}
 //	}
 //	ten := most.Sorted()
+//
+// The package does not know what the values are. A Largest is for one caller at a time.
 package largest
 
 import "slices"

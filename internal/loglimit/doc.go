@@ -12,5 +12,6 @@
 // more than 256 bytes once a logger has logged 64 KiB, and 2 KiB more a second: however a client varies
 // what it sends, it fills no disk. Lines at Info and Debug pass: clients do not cause them.
 //
-// Out of scope: metrics, which count what is not logged.
+// Out of scope: metrics, which count what is not logged. A lock guards what was logged of each
+// cause.
 package loglimit

@@ -7,5 +7,6 @@
 //	defer lines.Close(time.Second)
 //	log := slog.New(lines.Telling(slog.NewTextHandler(lines, nil)))
 //
-// Out of scope: which lines are logged, and how.
+// Out of scope: which lines are logged, and how. One lock guards the lines that wait; one
+// goroutine writes them.
 package logqueue

@@ -11,6 +11,9 @@
 //	desk.Open(node, config.Address)
 //	handler := desk.Handler(operators.Config{Policy: policy, Log: log})
 //	go desk.Run(ctx)
+//
+// Out of scope: what decides about events, and who may reach the address. The parts below it guard
+// their own state; a Desk is safe for concurrent use once it is open.
 package operators
 
 import (

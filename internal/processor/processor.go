@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package processor says on which processor a goroutine runs, so that what all of them count
-// need not be in one place. To write to a cache line that another processor has
-// just written to costs more than a whole decision does.
+// Package processor says on which processor a goroutine runs, so that what all of them count need
+// not be in one place. To write to a cache line that another processor has just written to costs
+// more than a whole decision does. It does not know what is counted, and keeps no state.
 package processor
 
 import (

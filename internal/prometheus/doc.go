@@ -13,5 +13,6 @@
 // Dots in names become underscores: `headgate.limiter.keys` is
 // headgate_limiter_keys. Values are as of the last second.
 //
-// Out of scope: where it is served, and what there is to measure.
+// Out of scope: where it is served, and what there is to measure. An Export is safe for concurrent
+// use: locks in it guard the names, the histograms, and an answer under way.
 package prometheus

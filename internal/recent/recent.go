@@ -14,7 +14,8 @@
 //
 // A Dry says what another limit would have rejected.
 //
-// Out of scope: where the counters come from, and the sum over hosts (internal/operators).
+// Out of scope: where the counters come from, and the sum over hosts (internal/operators). One
+// lock guards a Recorder.
 package recent
 
 import (

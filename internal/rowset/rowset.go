@@ -8,6 +8,9 @@
 //
 // Hosts are small numbers, given out densely. The index is a hash table in which
 // sixteen hosts that follow each other lie beside each other. Few hosts need no index at all.
+//
+// The package does not know what a row or a host is. It has no lock: a Set is for one caller at a
+// time.
 package rowset
 
 // Set is rows by host. Its zero value is empty. It is not safe for

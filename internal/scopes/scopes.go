@@ -5,9 +5,9 @@
 //	scope = scopes.Guard(scope, log)
 //	scope.Counter("allowed").Inc(1) // does nothing if the code behind scope panics
 //
-// A service brings its own tally.Scope: a reporter of it may panic, as some do when a name
-// is used twice. A decision, or the loop that reports usage, must not end because of that.
-// The package knows no metrics.
+// A service brings its own tally.Scope: a reporter of it may panic, as some do when a name is used
+// twice. A decision, or the loop that reports usage, must not end because of that. The package
+// knows no metrics. Its only state is the time of the last log line.
 package scopes
 
 import (

@@ -16,6 +16,8 @@
 //	etcd.Start(t) // with the data that it had
 //
 // Without the server, which only root can install, tests are skipped; in CI they fail.
+//
+// It knows no server by itself: each has a script.
 package servertest
 
 import (

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package spelling finds the name that was meant.
+// Package spelling finds the name that was meant. It does not know what the names are of, and
+// keeps no state.
 package spelling
 
 import "strings"

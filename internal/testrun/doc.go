@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package testrun describes to tests the run that they are part of: how long it
-// may take, and where the programs are that they share.
+// Package testrun describes to tests the run that they are part of: how long it may take, and
+// where the programs are that they share. It does not know what is tested.
 package testrun
 
 import (

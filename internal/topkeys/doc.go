@@ -10,5 +10,6 @@
 // A Sketch for each of the four remembers a bounded number of keys, however many there are. A
 // key that nothing happens to leaves after a while.
 //
-// Out of scope: where counts come from, and what is shown of the keys.
+// Out of scope: where counts come from, and what is shown of the keys. One lock guards a Watch; a
+// Sketch has none.
 package topkeys

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package waittest has tests wait for what real processes and connections do.
-// What runs in a bubble of testing/synctest needs none of it.
+// Package waittest has tests wait for what real processes and connections do. What runs in a
+// bubble of testing/synctest needs none of it. It does not know what is waited for.
 package waittest
 
 import (

@@ -51,6 +51,6 @@
 // below limiter because it is what a limiting host needs and nothing of
 // what a deciding one does.
 //
-// Out of scope: owning keys (package headgate), and migrations from one
-// algorithm to another, unless WithLimiter brings them.
+// Out of scope: owning keys (package headgate), and migrations from one algorithm to another,
+// unless WithLimiter brings them. A Client is safe for concurrent use; its Group guards the keys.
 package client

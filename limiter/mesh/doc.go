@@ -69,4 +69,7 @@
 //
 // Large clusters: the number of messages grows with the square of the number of
 // hosts. Limits that must never be exceeded: see algorithm exact.
+//
+// One lock guards the members and what goes to them. Each sender, each bucket, and each shard of the
+// table of buckets has a lock of its own.
 package mesh

@@ -34,6 +34,6 @@
 //
 // A program that imports this package listens on one more port, TCP and UDP.
 //
-// Out of scope: who may read what hosts say in a cluster without keys. Anybody who
-// reaches the port can then join.
+// Out of scope: who may read what hosts say in a cluster without keys. Anybody who reaches the
+// port can then join. One lock guards where the members gossip; memberlist guards the rest.
 package gossip

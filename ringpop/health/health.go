@@ -26,7 +26,7 @@
 // second: with more than 50 hosts, each is asked less often, and missed later in proportion. Package
 // gossip is cheaper then.
 //
-// Out of scope: finding hosts, and what a ping is.
+// Out of scope: finding hosts, and what a ping is. One lock guards what was heard of each host.
 package health
 
 import (

@@ -17,5 +17,5 @@
 // Set never waits for those who watch. A slow watcher sees the newest list,
 // not every list in between.
 //
-// Out of scope: finding hosts, and whether they are up.
+// Out of scope: finding hosts, and whether they are up. One lock guards the hosts.
 package hosted

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package meshusage is the message family by which hosts that all hold the bucket
-// of a key report to each other what they used of it. A Report is answered with the
-// number of the process that received it. Package limiter/mesh sends and receives
-// them; a Report has no owner, so there is nothing to split or to forward.
+// Package meshusage is the message family by which hosts that all hold the bucket of a key report
+// to each other what they used of it. A Report is answered with the number of the process that
+// received it. Package limiter/mesh sends and receives them; a Report has no owner, so there is
+// nothing to split or to forward. It does not know what a bucket has, and keeps no state.
 package meshusage
 
 import (

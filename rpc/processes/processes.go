@@ -10,6 +10,8 @@
 //
 // Each process names itself in a header of its calls. The package only logs and counts: the
 // calls of both are answered.
+//
+// One lock guards what it has heard.
 package processes
 
 import (

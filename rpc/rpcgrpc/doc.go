@@ -20,5 +20,6 @@
 // rpc.ErrUnknownType, context.DeadlineExceeded and context.Canceled pass
 // through.
 //
-// Out of scope: the owners of keys; retries, because the next report is soon.
+// Out of scope: the owners of keys; retries, because the next report is soon. A Client is safe for
+// concurrent use, and keeps nothing about keys.
 package rpcgrpc

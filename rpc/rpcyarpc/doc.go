@@ -31,5 +31,6 @@
 // headers. Errors keep what callers branch on: rpc.ErrPayload,
 // rpc.ErrUnknownType and context.DeadlineExceeded pass through.
 //
-// Out of scope: retries, load balancing (a key has one owner), discovery.
+// Out of scope: retries, load balancing (a key has one owner), discovery. Clients, servers and
+// choosers are safe for concurrent use, and keep nothing but connections.
 package rpcyarpc

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package excess says by how much hosts exceed the limits of each rule's keys, and how much
-// that may be, as metrics. It knows no keys.
+// Package excess says by how much hosts exceed the limits of each rule's keys, and how much that
+// may be, as metrics. It knows no keys. One lock guards all of it.
 package excess
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hosts gives every host name a small number, so that a row holds four bytes
-// of it and not a string. It knows nothing of keys and messages.
+// Package hosts gives every host name a small number, so that a row holds four bytes of it and not
+// a string. It knows nothing of keys and messages. One lock guards the names and the numbers.
 package hosts
 
 import (

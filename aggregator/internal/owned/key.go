@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package owned has the state of one key at its owner: the rule, the account, and what
-// the cluster above leases for the key. It knows no other keys, no names of hosts, and
-// no messages but their rows.
+// Package owned has the state of one key at its owner: the rule, the account, and what the cluster
+// above leases for the key. It knows no other keys, no names of hosts, and no messages but their
+// rows. The lock of a key's shard (package table) guards the key. A Keys has all shards, and
+// beside them only atomics.
 package owned
 
 import (

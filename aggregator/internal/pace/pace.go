@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pace spaces log lines: a peer or an algorithm that always errs must not
-// fill the log.
+// Package pace spaces log lines: a peer or an algorithm that always errs must not fill the log. It
+// does not know what a line says. Its state is two atomics.
 package pace
 
 import (

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rules says what the rules of a config mean for the keys of an owner: which
-// rule decides about a key under an algorithm, what the key's account must know of the
-// rule, and how many keys it may have. The package knows no keys.
+// Package rules says what the rules of a config mean for the keys of an owner: which rule decides
+// about a key under an algorithm, what the key's account must know of the rule, and how many keys
+// it may have. The package knows no keys. Settings do not change; a new config makes new ones.
 package rules
 
 import (

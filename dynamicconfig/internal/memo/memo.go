@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package memo finds again what was made not long ago and is still in use. It does not know what
-// that is, and keeps nothing in memory.
+// that is, and keeps nothing in memory. One lock guards it.
 package memo
 
 import (

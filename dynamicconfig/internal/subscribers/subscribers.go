@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package subscribers calls those who subscribed with each change, one call at a time and in the
-// order of changes. It does not know what changes.
+// order of changes. It does not know what changes. One lock guards the list, and is not held
+// during a call.
 package subscribers
 
 import (

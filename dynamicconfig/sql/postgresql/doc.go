@@ -12,4 +12,7 @@
 //
 // The user must own the tables headgate_limits and headgate_migrations, or be allowed to make
 // them in the first schema of its search_path.
+//
+// Out of scope: what a version says, and other databases. The server keeps all state; a store is
+// safe for concurrent use.
 package postgresql

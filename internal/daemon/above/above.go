@@ -7,7 +7,8 @@
 //	node, err := headgate.New(config, source, members, headgate.WithParent(parent.Name(), parent))
 //	defer parent.Close()
 //
-// Out of scope: what is done with leases (aggregator/parent), and the protocols themselves.
+// Out of scope: what is done with leases (aggregator/parent), and the protocols themselves. One
+// lock guards whether the cluster above answers.
 package above
 
 import (

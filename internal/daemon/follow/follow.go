@@ -9,7 +9,8 @@
 // Files that are broken, gone or being written change nothing: what was good last stays
 // in force, and the log says why.
 //
-// Out of scope: what is in the files, and how changes are noticed (internal/filewatch).
+// Out of scope: what is in the files, and how changes are noticed (internal/filewatch). What was
+// good last is one atomic pointer.
 package follow
 
 import (

@@ -11,7 +11,7 @@
 //	…
 //	node.Limits().Subscribe(limits.Save)
 //
-// Out of scope: where limits come from.
+// Out of scope: where limits come from. Its only state in memory is one atomic pointer.
 package lastgood
 
 import (

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package meters is what a daemon measures, and the server where operators and Prometheus read it.
+// It does not know what is counted.
 package meters
 
 import (

@@ -4,6 +4,8 @@
 //
 //	buckets, err := redisbuckets.Open(options, config, redisbuckets.Login{PasswordFile: path}, log, scope)
 //	defer buckets.Close()
+//
+// Out of scope: what the buckets do (limiter/redis). One lock guards the password.
 package redisbuckets
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ledger keeps what each host decided, from four sides that must agree. It does not
-// compare them.
+// compare them. It does not know what decided.
 package ledger
 
 import (

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package backlog lists what is still to be sent to remote buckets, by those who owe it. It sends
-// nothing itself.
+// nothing itself. The package does not know what a charge is for, and sends nothing. One lock
+// guards the list, and none is held while a charge is sent.
 package backlog
 
 import (

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package budget bounds how often something is done.
+// Package budget bounds how often something is done. It does not know what is done. A Budget is
+// one atomic word.
 package budget
 
 import (

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package foreign makes a stage.Stage of a *rate.Limiter of golang.org/x/time/rate.
+// Package foreign makes a stage.Stage of a *rate.Limiter of golang.org/x/time/rate. It knows no
+// keys, rules or reports. The *rate.Limiter guards its own state.
 package foreign
 
 import (

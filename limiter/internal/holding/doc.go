@@ -7,15 +7,16 @@
 //	            ▲           ├ one, or the old and the new of a migration
 //	            └───────────┘ carried: what earlier parts left behind
 //
-// A Holding does not change once it is published. A change of the rule makes another
-// one out of it: what both have stays, and what decides from then on has no more
-// tokens than what decided before. So no change gives a second burst.
+// A Holding does not change once it is published. When the rule changes, a Change makes the
+// next Holding out of it. Parts that both have stay, and the part that decides from then on
+// has no more tokens than the one that decided before. So no change gives a second burst.
+// The account says how many tokens that is, on this host and in each remote bucket.
 //
 //	c := builder.Begin(now, "frontend:orders", old, plan, hosts)
 //	… // publish c.Next
 //	c.End()
 //
-// The lock of the owner of a published Holding guards its carryover and its Subjects.
+// Whoever publishes a Holding has a lock that guards its carryover and its Subjects: package keys.
 //
 // The package knows neither which keys there are nor how rules match them.
 package holding

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package ledger is what a Part has counted, and how much of that was reported to the key's owner. It is
-// arithmetic: package report decides when to report.
+// arithmetic: package report decides when to report, and has the lock that guards a Ledger. It knows no
+// owner and no message.
 package ledger
 
 import (

@@ -6,5 +6,6 @@
 //	l := &loop.Loop{Steps: set, Reporter: reporter, Updater: fanout, …}
 //	l.Run(ctx)
 //
-// The package does not know what a report says.
+// The package does not know what a report says. A Loop has a lock for which owners do not answer;
+// the Steps guard their own state.
 package loop

@@ -12,6 +12,6 @@
 // A Stage asks for each event. An Auto asks only while the key's owner says
 // so, and else decides by its grant.
 //
-// The package knows no transport, and not which keys there are. Only a Hub starts
-// goroutines.
+// The package knows no transport, and not which keys there are. The Group's lock guards changes of a
+// part; decisions use atomics, and take line.mu where a change is under way. Only a Hub starts goroutines.
 package remote

@@ -16,7 +16,7 @@
 //	next := semaphore.New(5, nil)
 //	s.Transfer(next) // next decides from now on, and counts what s's holders have
 //
-// Out of scope: the package knows no keys, rules, grants or reports. The
-// caller decides the size, counts what was allowed and rejected, and looks up
-// the successor after stage.ErrMoved.
+// Out of scope: the package knows no keys, rules, grants or reports. The caller decides the size,
+// counts what was allowed and rejected, and looks up the successor after stage.ErrMoved. One lock
+// guards a Semaphore.
 package semaphore

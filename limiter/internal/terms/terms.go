@@ -8,7 +8,8 @@
 //	longest, reason := t.Apply(n, longest) // then the stage is asked, unless reason refuses
 //	passes := t.LetsPass(reason)
 //
-// The package knows no keys, and asks no bucket.
+// The package knows no keys, and asks no bucket. Terms do not change, but for an atomic count of
+// events over the limit.
 package terms
 
 import (

@@ -7,7 +7,8 @@
 //	traces.Add("frontend:orders", tracing.Decided{Verdict: v, At: now, N: 1})
 //	decided, ok := traces.Of("frontend:orders") // the oldest first
 //
-// It does not know who decides, or what for.
+// It does not know who decides, or what for. One lock guards each trace, and decisions about keys
+// without a trace take none.
 package tracing
 
 import (

@@ -5,9 +5,9 @@
 //	decision ── Refused ──▶ Rule ── Flush, at each report ──▶ Metrics
 //	part ── Counts ────────▶
 //
-// A decision that its bucket alone makes touches no metric: the bucket counts
-// it, and each report adds that to the rule's Counts. The package knows neither
-// keys nor buckets.
+// A decision that its bucket alone makes touches no metric: the bucket counts it, and each report
+// adds that to the rule's Counts. The package knows neither keys nor buckets. The lock of the
+// caller that flushes guards a Rule, but for what is atomic.
 package usage
 
 import (

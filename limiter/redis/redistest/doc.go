@@ -11,4 +11,6 @@
 //
 // It needs scripts/redis.sh of this repository. Without a redis-server, which
 // that script installs if it can, tests are skipped; in CI they fail.
+//
+// It knows no rules and no buckets.
 package redistest

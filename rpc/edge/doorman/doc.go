@@ -38,6 +38,7 @@
 // The other way round, an Upstream leases capacity from original Doorman servers,
 // as a server downstream of theirs.
 //
-// Out of scope: how capacity is shared and for how long (the decider), the
-// gRPC server and its health (the caller).
+// Out of scope: how capacity is shared and for how long (the decider), the gRPC server and its
+// health (the caller). The server keeps what it told each client, and an Upstream what it knows of
+// the server above; each has one lock.
 package doorman

@@ -35,6 +35,6 @@
 // memory, for ten minutes at the least. So a settlement that is sent again, or
 // late, gives nothing back that was not taken; what is forgotten stays taken.
 //
-// Out of scope: who may call (put it behind something that knows, or on a Unix
-// socket), TLS, and the rules.
+// Out of scope: who may call (put it behind something that knows, or on a Unix socket), TLS, and
+// the rules. Its only state is the open reservations, which one lock guards.
 package httpapi

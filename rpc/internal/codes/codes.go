@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package codes says which errors callers on the other side of a connection may branch
-// on, and which code stands for each on the wire. gRPC and YARPC have the same numbers.
+// Package codes says which errors callers on the other side of a connection may branch on, and
+// which code stands for each on the wire. gRPC and YARPC have the same numbers. The package knows
+// neither messages nor connections, and its table does not change.
 package codes
 
 import (

@@ -18,4 +18,6 @@
 // Questions go only to programs that report their key, and only answers to open questions
 // are kept, so that a program can neither learn of other keys nor fill the edge's memory.
 // A program, or an edge, of an earlier release skips the fields, and nothing else changes.
+//
+// Out of scope: what questions and answers mean. A Board and a Program have a lock each.
 package carried

@@ -10,6 +10,6 @@
 // without an answer is given back. Forward does the same for callers that do not
 // know the ring.
 //
-// Out of scope: the buckets (aggregator), and what to do without an answer
-// (limiter).
+// Out of scope: the buckets (aggregator), and what to do without an answer (limiter). A Taker is
+// safe for concurrent use: each of its queues has a lock.
 package ask

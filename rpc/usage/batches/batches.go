@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package batches remembers batches of takes whose callers may not have received the
-// answer, at an owner of keys and at an edge. A batch that is delivered twice takes once,
-// and a batch that is withdrawn gives back what it took. The package knows nothing of
-// keys and rules.
+// Package batches remembers batches of takes whose callers may not have received the answer, at an
+// owner of keys and at an edge. A batch that is delivered twice takes once, and a batch that is
+// withdrawn gives back what it took. The package knows nothing of keys and rules. One lock guards
+// all batches, and is not held while one is served.
 package batches
 
 import (

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package average is the account that keeps moving averages of what hosts use, and
-// the sum of them. A host's weight is its part of that sum, or what another weigher
-// says. Nothing is lent: a host's bucket is its own. Source: the load-aware limiter
-// of Cadence.
+// Package average is the account that keeps moving averages of what hosts use, and the sum of
+// them. A host's weight is its part of that sum, or what another weigher says. Nothing is lent: a
+// host's bucket is its own. Source: the load-aware limiter of Cadence. It knows no messages and no
+// other key. It has no lock and no clock: one caller at a time calls an account.
 package average
 
 import (

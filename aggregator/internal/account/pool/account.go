@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pool is the account that shares a limit as if all hosts drew on one bucket.
-// The owner keeps that bucket, the pool. Hosts hold rates and tokens that are lent out
-// of it: algorithm.Elastic says how much, and how much can be too much. It knows
-// nothing of what divides the rates, but for the form by demand.
+// Package pool is the account that shares a limit as if all hosts drew on one bucket. The owner keeps
+// that bucket, the pool, and lends hosts rates and tokens out of it: algorithm.Elastic says how much,
+// and how much can be too much. Of what divides the rates it knows only the form by demand. It knows no
+// messages and no other key, and has no lock and no clock: one caller at a time calls an account.
 package pool
 
 import (

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package access finds out which operator a request is from, lets browsers keep a token, and
-// slows down callers that guess tokens. It does not know what may be asked.
+// Package access finds out which operator a request is from, lets browsers keep a token, and slows
+// down callers that guess tokens. It does not know what may be asked. One lock guards what it
+// remembers of callers.
 package access
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package events remembers what happened at a daemon, and streams it to who listens. It does not
-// know what an event is about.
+// know what an event is about. One lock guards the events.
 package events
 
 import (

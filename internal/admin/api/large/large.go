@@ -10,7 +10,8 @@
 //	done() // when the answer is made
 //	err = room.Send(w, answer)
 //
-// Out of scope: who may send them. A stranger must not come to a turn.
+// Out of scope: who may send them. A stranger must not come to a turn. A Turn is a channel, and one
+// lock guards the room for answers.
 package large
 
 import (

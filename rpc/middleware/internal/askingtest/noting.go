@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package askingtest has what the tests of middleware ask instead of limits.
+// Package askingtest has what the tests of middleware ask instead of limits. It knows no protocol.
 package askingtest
 
 import (
