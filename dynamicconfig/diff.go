@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/brief"
+	"github.com/headgate/headgate/dynamicconfig/internal/build"
 	"github.com/headgate/headgate/dynamicconfig/internal/compose"
 )
 
@@ -88,6 +89,11 @@ func Diff(old, new *Snapshot) []Change {
 		}
 	}
 	return changes
+}
+
+// Fresh are the rules that Each of s gives and Each of old does not, as pointers: of a large text, what a change touches.
+func Fresh(s, old *Snapshot) []*Rule {
+	return build.Fresh(slices.Collect(s.Each()), slices.Collect(old.Each()))
 }
 
 func kindOf(had, has bool) ChangeKind {

@@ -138,16 +138,7 @@ func (s *Snapshot) Check(known func(name string) bool) error {
 		return inParts(s.parts, func(part *Snapshot) error { return part.Check(known) })
 	}
 	p := strictyaml.Problems{Text: s.origin.text}
-	isKnown := make(map[string]bool)
-	hasUnknown := func(run *build.Run) bool {
-		return slices.ContainsFunc(run.Algorithms(), func(name string) bool {
-			if _, asked := isKnown[name]; !asked {
-				isKnown[name] = known(name)
-			}
-			return !isKnown[name]
-		})
-	}
-	for u := range s.content.Uses(hasUnknown) {
+	for u := range s.content.Uses(build.Unless(known)) {
 		if known(u.Algorithm) || rule.CheckNamed(u.Algorithm) != nil { // what is no name at all, Parse has reported
 			continue
 		}
@@ -168,7 +159,7 @@ func (s *Snapshot) CheckParameters(refuses func(algorithm string, parameters map
 		return inParts(s.parts, func(part *Snapshot) error { return part.CheckParameters(refuses) })
 	}
 	p := strictyaml.Problems{Text: s.origin.text}
-	for u := range s.content.Uses(func(run *build.Run) bool { return run.HasParameters() }) {
+	for u := range s.content.Uses((*build.Run).HasParameters) {
 		if len(u.Parameters) == 0 {
 			continue
 		}

@@ -3,6 +3,8 @@
 package rules
 
 import (
+	"maps"
+	"slices"
 	"sync/atomic"
 
 	"github.com/headgate/headgate/dynamicconfig"
@@ -23,18 +25,20 @@ type counted struct {
 	measured bool
 }
 
-// newQuotas are those of all rules of s, after those that were in force before.
-func (s *Settings) newQuotas(before quotas) quotas {
+// newQuotas are those of all rules of s, after those that were in force before, which may be nil.
+func (s *Settings) newQuotas(before *Settings) quotas {
+	if before != nil {
+		if all, ok := s.nextQuotas(before); ok {
+			return all
+		}
+	}
 	all := make(quotas)
 	open := func(rule *dynamicconfig.Rule) {
-		answering, other := s.named(rule)
-		for _, name := range [...]string{answering, other} {
-			plain, measured := dynamicconfig.Plain(name)
-			if rule.InFlight || !IsPooled(plain) {
-				continue
+		for _, at := range s.counts(rule) {
+			if before != nil {
+				all[at] = before.quotas[at]
 			}
-			at := counted{rule.Key, measured}
-			if all[at] = before[at]; all[at] == nil {
+			if all[at] == nil {
 				all[at] = new(Quota)
 			}
 		}
@@ -42,8 +46,61 @@ func (s *Settings) newQuotas(before quotas) quotas {
 	for rule := range s.Snapshot.Each() {
 		open(rule)
 	}
-	if rule := s.Snapshot.UnmatchedRule(); rule != nil {
-		open(rule)
+	open(s.Snapshot.UnmatchedRule())
+	return all
+}
+
+// nextQuotas is newQuotas for the price of the rules that are not the same as before. ok is false where more than one
+// rule may have a Quota of one name.
+func (s *Settings) nextQuotas(before *Settings) (all quotas, ok bool) {
+	if s.registry != before.registry || !slices.Equal(s.counts(s.Snapshot.UnmatchedRule()), before.counts(before.Snapshot.UnmatchedRule())) {
+		return nil, false
+	}
+	gone, opened := make(map[counted]bool), make(map[counted]bool)
+	for _, rule := range dynamicconfig.Fresh(before.Snapshot, s.Snapshot) {
+		for _, at := range before.counts(rule) {
+			gone[at] = true
+		}
+	}
+	for _, rule := range dynamicconfig.Fresh(s.Snapshot, before.Snapshot) {
+		for _, at := range s.counts(rule) {
+			opened[at] = true
+		}
+	}
+	if maps.Equal(gone, opened) {
+		return before.quotas, true
+	}
+	all = maps.Clone(before.quotas)
+	for at := range gone {
+		if at.glob == unmatched {
+			return nil, false
+		}
+		if !opened[at] {
+			delete(all, at)
+		}
+	}
+	for at := range opened {
+		if all[at] == nil {
+			all[at] = new(Quota)
+		}
+	}
+	return all, true
+}
+
+// unmatched is the key of the rule of keys that no other rule matches. Another rule may have it too.
+const unmatched = "*"
+
+// counts are the Quotas that rule, which may be nil, has.
+func (s *Settings) counts(rule *dynamicconfig.Rule) (all []counted) {
+	if rule == nil || rule.InFlight {
+		return nil
+	}
+	answering, other := s.named(rule)
+	for _, name := range [...]string{answering, other} {
+		plain, measured := dynamicconfig.Plain(name)
+		if at := (counted{rule.Key, measured}); IsPooled(plain) && !slices.Contains(all, at) {
+			all = append(all, at)
+		}
 	}
 	return all
 }

@@ -56,11 +56,10 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, member 
 		registry: registry,
 		weighers: new(guard.Weighers),
 	}
-	var counted quotas
 	if before != nil {
-		s.Number, s.Side, counted, s.weighers = before.Number+1, before.Side, before.quotas, before.weighers
+		s.Number, s.Side, s.weighers = before.Number+1, before.Side, before.weighers
 	}
-	s.quotas = s.newQuotas(counted)
+	s.quotas = s.newQuotas(before)
 	return s
 }
 

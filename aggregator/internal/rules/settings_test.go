@@ -3,6 +3,9 @@
 package rules
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/headgate/headgate/algorithm"
@@ -81,5 +84,59 @@ func TestAQuotaOutlivesAReload(t *testing.T) {
 	var none *Quota // of a rule that has no such keys
 	if none.Add(1); first.Quota(other, "even") != none || !none.Enter(0) {
 		t.Error("a rule without takes has a quota")
+	}
+}
+
+// What a change costs is what it touches, and it must come to what all rules come to.
+func TestQuotasAfterAChangeAreThoseOfAllRules(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	algorithms := []string{"auto", "exact", "elastic", "even", "static"}
+	var filler strings.Builder // so that the text is large, and its rules are those of the text before
+	for i := range 1500 {
+		fmt.Fprintf(&filler, "  - {key: \"filler-%04d:*\", limit: 1000/s, algorithm: exact}\n", i)
+	}
+	shared := 0
+	var before *Settings
+	for range 60 {
+		var text strings.Builder
+		text.WriteString("limits:\n")
+		filler := filler.String()
+		if random.IntN(3) == 0 {
+			filler = filler[:len(filler)/2] // at a line, as all have the same length
+		}
+		for i := range 4 {
+			if random.IntN(3) > 0 {
+				fmt.Fprintf(&text, "  - {key: k%d, limit: %d/s, algorithm: %s}\n", i, 1+random.IntN(2), algorithms[random.IntN(5)])
+			}
+		}
+		text.WriteString(filler)
+		if random.IntN(3) == 0 {
+			fmt.Fprintf(&text, "  - key: moves\n    limit: 1/s\n    migrate: {from: exact, to: %s, mode: old-shadow-new}\n", algorithms[3*random.IntN(2)])
+		}
+		if random.IntN(4) == 0 {
+			text.WriteString("  - {key: \"*\", limit: 1/s}\n")
+		}
+		if random.IntN(4) == 0 {
+			text.WriteString("unmatched: {limit: 1/s}\n")
+		}
+		s := settings(t, before, text.String())
+		alone := settings(t, nil, text.String())
+		for at, quota := range s.quotas {
+			if alone.quotas[at] == nil {
+				t.Fatalf("%v has a quota, and no rule in\n%s", at, text.String())
+			}
+			if before != nil && before.quotas[at] != nil {
+				if shared++; before.quotas[at] != quota {
+					t.Fatalf("%v has another quota than before", at)
+				}
+			}
+		}
+		if len(s.quotas) != len(alone.quotas) {
+			t.Fatalf("%d quotas, want %d", len(s.quotas), len(alone.quotas))
+		}
+		before = s
+	}
+	if shared == 0 {
+		t.Error("nothing was there before")
 	}
 }

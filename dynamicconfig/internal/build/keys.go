@@ -80,3 +80,23 @@ func (c *Content) sameKeys(before *Content) bool {
 	}
 	return true
 }
+
+// Fresh are the rules of now that are not in was, as pointers.
+func Fresh(now, was []*rule.Rule) (fresh []*rule.Rule) {
+	for len(now) > 0 && len(was) > 0 && now[0] == was[0] {
+		now, was = now[1:], was[1:]
+	}
+	for len(now) > 0 && len(was) > 0 && now[len(now)-1] == was[len(was)-1] {
+		now, was = now[:len(now)-1], was[:len(was)-1]
+	}
+	had := make(map[*rule.Rule]bool, len(was))
+	for _, r := range was {
+		had[r] = true
+	}
+	for _, r := range now {
+		if !had[r] {
+			fresh = append(fresh, r)
+		}
+	}
+	return fresh
+}

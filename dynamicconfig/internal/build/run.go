@@ -86,6 +86,19 @@ func (r *Run) Algorithms() []string { return r.algorithms }
 // HasParameters reports whether Uses have parameters.
 func (r *Run) HasParameters() bool { return r.parameters }
 
+// Unless reports of Runs whether they name an algorithm that is not known.
+func Unless(known func(algorithm string) bool) func(*Run) bool {
+	asked := make(map[string]bool)
+	return func(r *Run) bool {
+		return slices.ContainsFunc(r.algorithms, func(name string) bool {
+			if _, already := asked[name]; !already {
+				asked[name] = known(name)
+			}
+			return !asked[name]
+		})
+	}
+}
+
 // Uses are those of all Runs for which in returns true.
 func (c *Content) Uses(in func(*Run) bool) iter.Seq[Use] {
 	return func(yield func(Use) bool) {
