@@ -28,7 +28,8 @@ func NewGroup(t TB, limits string, opts ...limiter.Option) *limiter.Group {
 
 // NewNode returns a Node under limits, which is YAML as in a limits file. The
 // Node runs, owns all keys, and opens no socket. It stops when t ends. It fails
-// t if limits are not valid. Its log is discarded, unless opts say otherwise.
+// t if limits are not valid. Its log is discarded, unless opts say otherwise. opts have no
+// headgate.WithTransport: that opens sockets.
 func NewNode(t TB, limits string, opts ...headgate.Option) *headgate.Node {
 	t.Helper()
 	members, err := static.New(ringpop.Host{Address: address})

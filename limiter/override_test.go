@@ -68,14 +68,14 @@ func TestABypassLetsEverythingThroughAndTakesNothing(t *testing.T) {
 		t.Error("another rule notices")
 	}
 	g.Manual().Report(2 * second)
-	if got := counter(scope, "limiter.bypassed+rule=a:*"); got != 200+1000+5+1000 {
+	if got := counter(scope, "limiter.bypassed+rule=a:*"); got != 200+1000+50+1000 {
 		t.Errorf("%d tokens count as bypassed", got)
 	}
 	if got := counter(scope, "limiter.allowed+rule=a:*"); got != 6 {
 		t.Errorf("%d tokens count as allowed", got)
 	}
 	g.Counts(func(c Count) {
-		if c.Key == "a:1" && (c.Allowed != 6+100+1000+5+1000 || c.Rejected != 0) {
+		if c.Key == "a:1" && (c.Allowed != 6+100+1000+50+1000 || c.Rejected != 0) {
 			t.Errorf("the key has %d tokens allowed, %d rejected", c.Allowed, c.Rejected)
 		}
 	})
@@ -157,6 +157,47 @@ func TestAReservationHasNoDelayDuringABypass(t *testing.T) {
 	g.Configure(s)
 	if r.Delay() <= 0 {
 		t.Error("no delay after it")
+	}
+}
+
+// What a bypass let through counts as what it did cost, and an event that did not happen counts nowhere. Meanwhile the
+// limiter says that nothing is limited.
+func TestABypassCountsWhatHappened(t *testing.T) {
+	for _, algorithm := range []string{Even, "elastic"} {
+		s, noon := overridden(t, []dynamicconfig.Rule{
+			{Key: "a", Limit: 10, Burst: 10, Algorithm: algorithm, IdleAfter: time.Hour}, {Key: "b", Limit: 0.001, Burst: 1, Algorithm: Even, IdleAfter: time.Hour},
+		}, dynamicconfig.Override{Key: "a", Bypass: true})
+		scope := tally.NewTestScope("", nil)
+		g := NewGroup(s.At(noon), 1, WithScope(scope))
+		counted := func(what string, want int64) {
+			t.Helper()
+			g.Manual().Report(stage.Now())
+			if st, _ := g.Inspect("a"); st.Shares[0].Allowed != want || counter(scope, "limiter.bypassed+rule=a") != want {
+				t.Errorf("%s, %s: %d are allowed, and the metric has %d, want %d", algorithm, what, st.Shares[0].Allowed, counter(scope, "limiter.bypassed+rule=a"), want)
+			}
+		}
+		a := g.For("a")
+		if a.Limit() != rate.Inf || a.Burst() != math.MaxInt || !math.IsInf(a.Tokens(), 1) {
+			t.Errorf("%s: %v/s, a burst of %d, %v tokens", algorithm, a.Limit(), a.Burst(), a.Tokens())
+		}
+		a.AllowN(time.Now(), 40)
+		AllowAll(t.Context(), Cost{a, 100}, Cost{g.For("b"), 2}) // b refuses
+		counted("one of two limits refuses", 40)
+		more, less := a.Take(t.Context(), 5, 0), a.Take(t.Context(), 5, 0)
+		more.Settle(15)
+		less.Settle(1)
+		counted("settled", 56)
+		late := a.Take(t.Context(), 30, 0)
+		counted("taken", 86)
+		late.Cancel()
+		r := a.ReserveN(time.Now().Add(time.Hour), 30)
+		r.Cancel()
+		r.Cancel()
+		around := FromStage(a.Stage())
+		around.Take(t.Context(), 30, 0).Settle(0)
+		around.ReserveN(time.Now().Add(time.Hour), 30).Cancel()
+		a.AllowN(time.Now(), 40)
+		counted("cancelled after a report", 96)
 	}
 }
 

@@ -19,7 +19,7 @@ func (s *stepped) Take(ctx context.Context, r stage.Request) (stage.Verdict, sta
 		return spend(k, r.Now, r.N, r.Kind), stage.Receipt{}
 	}
 	v, receipt, from := decide(ctx, k, r.Now, r.N, r.Longest, r.Kind)
-	if receipt.N == 0 && receipt.Rest == nil {
+	if receipt.N == 0 && receipt.Rest == nil && (v.Reason != stage.Bypassed || r.Kind != stage.Take) {
 		return v, stage.Receipt{}
 	}
 	kept := undoable(k, r.Now, r.N, v, receipt, from)

@@ -122,22 +122,24 @@ func (t *taken) OK() bool { return t.of != nil && t.Verdict.OK() }
 // more, the difference is charged to the stage that decides for the key now.
 func (t *taken) settle(now stage.Instant, actual int64) {
 	actual = max(actual, 0)
-	if !t.OK() {
-		return // nothing was taken
-	}
-	if extra := actual - t.asked; extra > 0 && t.Reason == stage.Granted {
+	switch extra := actual - t.asked; {
+	case !t.OK(): // nothing was taken
+	case t.Reason == stage.Bypassed && t.receipt.Rest == nil:
+		t.of.Recount(t.from, t.asked, actual)
+	case extra > 0 && t.Reason == stage.Granted:
 		spend(t.of, now, extra, stage.Charge)
-		return
-	}
-	if t.from != nil {
+	case t.from != nil:
 		t.of.Settle(now, t.from, t.receipt, actual)
 	}
 }
 
-// cancel says that the caller will not act, as *rate.Reservation's Cancel does.
-// Whole tokens go back unless a later caller has reserved on top of them. When the
-// time to act has passed, none go back.
+// cancel says that the caller will not act, as *rate.Reservation's Cancel does. Whole tokens go back unless
+// a later caller has reserved on top of them. When the time to act has passed, none go back.
 func (t *taken) cancel(now stage.Instant) {
+	if t.Reason == stage.Bypassed && now <= t.acts {
+		t.settle(now, 0)
+		t.asked, t.receipt = 0, stage.Receipt{} // a second call changes nothing
+	}
 	n := t.receipt.N
 	if n == 0 && t.receipt.Rest == nil || t.acts < now {
 		return

@@ -134,6 +134,14 @@ func (h *Holding) Level(now stage.Instant) stage.Level {
 	}
 }
 
+// Applied is Level, but for a bucket that an override bypasses: that limits nothing.
+func (h *Holding) Applied(now stage.Instant) stage.Level {
+	if _, bypassed := h.Stage.(Bypassed); bypassed {
+		return Unlimited{}.Level(now)
+	}
+	return h.Level(now)
+}
+
 // Used is when a report last found new usage.
 func (h *Holding) Used() (used stage.Instant) {
 	if h.pair[0] != nil {

@@ -5,6 +5,7 @@ package keys
 import (
 	"sync/atomic"
 
+	"github.com/headgate/headgate/limiter/internal/bucket"
 	"github.com/headgate/headgate/limiter/internal/holding"
 	"github.com/headgate/headgate/limiter/internal/share"
 	"github.com/headgate/headgate/limiter/internal/tracing"
@@ -115,7 +116,7 @@ func (k *Key) Counts(now stage.Instant, st *State) bool {
 }
 
 // Level is what the host applies at now.
-func (k *Key) Level(now stage.Instant) stage.Level { return k.Current(now).Level(now) }
+func (k *Key) Level(now stage.Instant) stage.Level { return k.Current(now).Applied(now) }
 
 // Watched reports whether there is a listener, or a trace.
 func (k *Key) Watched() bool {
@@ -159,6 +160,14 @@ func (k *Key) Settle(now stage.Instant, st *State, receipt stage.Receipt, actual
 	st.Stage.Settle(now, receipt, actual)
 	if back := receipt.N - actual; st.rule != nil && receipt.N > 0 && back > 0 {
 		st.rule.usage.Returned(back)
+	}
+}
+
+// Recount says that an event that st let through because of an override cost actual tokens.
+func (k *Key) Recount(st *State, asked, actual int64) {
+	if more := min(actual, bucket.MaxCost) - min(asked, bucket.MaxCost); k.set != nil && more != 0 {
+		st.CountBeside(more, true)
+		st.rule.usage.Bypassed(more)
 	}
 }
 

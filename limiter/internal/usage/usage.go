@@ -60,6 +60,9 @@ func (r *Rule) Refused(reason stage.Reason, n int64, asked bool) {
 	}
 }
 
+// Bypassed counts n tokens more, or less if n is negative, of events that were let through because of an override.
+func (r *Rule) Bypassed(n int64) { r.refused[stage.Bypassed].Add(n) }
+
 // Waits counts a decision that n tokens are granted after a wait. As in a bucket, at
 // most bucket.MaxCost tokens count.
 func (r *Rule) Waits(n int64) { r.waited.Add(min(n, bucket.MaxCost)) }
@@ -178,6 +181,10 @@ func (m *Metrics) flush(r *Rule) {
 		case stage.Soft:
 			m.of(key).soft.Inc(n)
 		case stage.Bypassed:
+			if n < 0 { // a counter must not decrease, so the difference waits for the next time
+				r.refused[reason].Add(n)
+				continue
+			}
 			m.of(key).bypassed.Inc(n)
 		default:
 			m.of(key).rejectedFor(stage.Reason(reason)).Inc(n)
