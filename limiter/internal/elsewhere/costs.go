@@ -10,12 +10,12 @@ import (
 // latest is how many events an average of Costs is of, about.
 const latest = 8
 
-// Costs is what the events cost on average that a remote was asked for lately. The zero value has seen
-// none. Safe for concurrent use: an event may be lost if two come at once.
+// Costs is the average cost of the latest events for which a remote was asked. The zero value has seen
+// none. Safe for concurrent use: of two events at once, one may be lost.
 type Costs struct{ average atomic.Uint64 } // float64 bits
 
-// Usual takes in an event of cost n, which is 0 or more, and returns what events usually cost. It is never
-// more than the largest of them.
+// Usual takes in an event of cost n, which is 0 or more, and returns the average. That is never more than
+// the largest cost.
 func (c *Costs) Usual(n int64) float64 {
 	average := math.Float64frombits(c.average.Load())
 	if n > 0 {

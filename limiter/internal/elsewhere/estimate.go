@@ -17,13 +17,13 @@ type Estimate struct {
 	left   atomic.Uint64 // float64 bits, as of leftAt; a small mismatch of the two only blurs the estimate
 	leftAt atomic.Int64
 	above  atomic.Uint32 // float32 bits: how many tokens more the bucket has, which Cap has taken from the estimate
-	own    atomic.Uint32 // float32 bits: which part of what the bucket lacks this host has used; below 0 before the first answer: see Began
+	own    atomic.Uint32 // float32 bits: which part of what the bucket lacks this host has used; below 0 before the first answer: see AssumeOwn
 }
 
 // Init makes e the estimate of a bucket that has not been asked yet: it is full.
 func (e *Estimate) Init() {
 	e.left.Store(math.Float64bits(math.Inf(1)))
-	e.Began(0)
+	e.AssumeOwn(0)
 }
 
 // Asked reports whether there has been an answer, a charge or a cap.
@@ -58,9 +58,9 @@ func (l Level) Of(now stage.Instant, key string) float64 {
 	return math.NaN()
 }
 
-// As is At and Uncapped of a bucket that has so many tokens; NaN is not known. While charges are unsent, it
+// WithLevel is At and Uncapped of a bucket that has so many tokens; NaN is not known. While charges are unsent, it
 // may show too many.
-func (e *Estimate) As(now stage.Instant, rule *dynamicconfig.Rule, has float64, allSent bool) (tokens, uncapped float64) {
+func (e *Estimate) WithLevel(now stage.Instant, rule *dynamicconfig.Rule, has float64, allSent bool) (tokens, uncapped float64) {
 	tokens, uncapped = e.At(now, rule), e.Uncapped(now, rule)
 	if has < uncapped || has > uncapped && allSent {
 		has = min(has, rule.Burst)
@@ -78,12 +78,12 @@ func (e *Estimate) Set(now stage.Instant, rule *dynamicconfig.Rule, tokens float
 	e.set(now, rule, tokens, tokens)
 }
 
-// Began says that this host has used part, 0 to 1, of what the bucket lacks before its first answer, beside what the host charges
-// it with until then.
-func (e *Estimate) Began(part float64) { e.own.Store(math.Float32bits(float32(-1 - part))) }
+// AssumeOwn sets what Own goes by until the first answer: this host has used part, 0 to 1, of what the bucket lacked before, and
+// all that it has charged the bucket with.
+func (e *Estimate) AssumeOwn(part float64) { e.own.Store(math.Float32bits(float32(-1 - part))) }
 
-// Answered is Set after an answer to q. What the bucket lacks beside what it gave for q, and beside what it lacked before, other
-// hosts have used.
+// Answered is Set after an answer to q, and sets Own anew. Of what the bucket lacks, this host has used what the bucket gave for
+// q, and its part of what it lacked before. Other hosts have used the rest.
 func (e *Estimate) Answered(q stage.Request, rule *dynamicconfig.Rule, o stage.Outcome) {
 	given := o.Lent
 	if o.OK {
@@ -116,8 +116,8 @@ func (e *Estimate) Cap(now stage.Instant, rule *dynamicconfig.Rule, tokens float
 	}
 }
 
-// ChargeAbove charges the bucket with n tokens, which Cap may have taken from the estimate already. A charge makes no deeper
-// debt than the rule's.
+// ChargeAbove charges the bucket with n tokens, and first those that Cap has taken from the estimate already. A charge makes no
+// deeper debt than the rule's.
 func (e *Estimate) ChargeAbove(now stage.Instant, rule *dynamicconfig.Rule, n float64) {
 	uncapped := e.Uncapped(now, rule)
 	uncapped = max(uncapped-n, min(uncapped, -rule.MostDebt()))

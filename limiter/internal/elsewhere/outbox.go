@@ -22,7 +22,7 @@ type Outbox struct {
 	tokens  atomic.Int64            // not in an Operation yet
 	sent    atomic.Pointer[sent]    // not answered yet; nil: none
 	barrier atomic.Pointer[barrier] // holds asks back; nil: none
-	forget  uint64                  // the ID of the Operation before sent, if that was sent only once; for the caller that has begun
+	forget  uint64                  // the last ID that was answered, if the remote may forget it; 0: none. For the caller that has begun
 	sending atomic.Bool
 	listed  atomic.Bool // see List
 }
@@ -69,8 +69,8 @@ func (o *Outbox) TakeOver(from *Outbox) (tokens int64) {
 // Empty reports whether everything is sent and answered.
 func (o *Outbox) Empty() bool { return o.tokens.Load() == 0 && o.sent.Load() == nil }
 
-// List reports whether the caller is to list o among those that have something to send: it is not
-// listed.
+// List marks o as listed among the outboxes with something to send. It returns true if o was not, so that one caller adds it to
+// the list.
 func (o *Outbox) List() bool { return !o.listed.Load() && o.listed.CompareAndSwap(false, true) }
 
 // Listed reports whether a caller has listed o.

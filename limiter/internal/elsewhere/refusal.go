@@ -10,46 +10,46 @@ import (
 )
 
 const (
-	// longestNo is the longest time for which an owner's refusal stands: other
+	// longestRefusal is the longest time for which an owner's refusal stands: other
 	// hosts give back tokens meanwhile, which the owner could not foresee.
-	longestNo = time.Second
+	longestRefusal = time.Second
 
 	// longestPause is longer than any pause.
 	longestPause = time.Minute
 )
 
-// Refusal says until when asking is known not to help: of the last event that was refused, and of
-// earlier ones. It does not change; nil is none.
+// Refusal is until when asking is known not to help: for events like the last one that was refused, and
+// for events like earlier ones. It does not change; nil is none.
 type Refusal struct {
-	no
-	earlier []no // of events that cost less than that of no, or whose callers wait longer, or that are refused for longer
+	refused
+	earlier []refused // those that say something of more events, or for longer, than the last one does
 }
 
-// no is the refusal of events of cost n or more whose callers wait no longer than longest.
-type no struct {
+// refused is the refusal of all events that cost n or more and whose callers wait for longest at most.
+type refused struct {
 	until   stage.Instant
 	retry   stage.Instant // when the owner may have the tokens, or else until
 	n       int64
 	longest time.Duration
 }
 
-// mostEarlier is how many earlier ones a Refusal has. Callers that wait ask without a budget. If one
-// refusal replaced another, callers of two kinds would ask each time.
+// mostEarlier is how many earlier ones a Refusal keeps. Callers that wait ask without a budget: if each refusal
+// replaced the one before, callers of two kinds would ask each time.
 const mostEarlier = 7
 
 // Refuse is the owner's refusal of q, which may be granted after retry; 0 if the owner
 // did not say. before is the Refusal that there was.
 func Refuse(q stage.Request, retry time.Duration, before *Refusal) *Refusal {
 	stands := retry
-	if retry == 0 || retry > longestNo {
-		stands = longestNo
+	if retry == 0 || retry > longestRefusal {
+		stands = longestRefusal
 	}
-	r := &Refusal{no: no{n: q.N, longest: q.Longest, until: q.Now.Add(jittered(q.Now, stands))}}
+	r := &Refusal{refused: refused{n: q.N, longest: q.Longest, until: q.Now.Add(jittered(q.Now, stands))}}
 	if r.retry = r.until; retry > 0 {
 		r.retry = q.Now.Add(retry)
 	}
 	if before.Holds(q.Now) {
-		r.keep(q.Now, before.no)
+		r.keep(q.Now, before.refused)
 	}
 	for i := 0; before != nil && i < len(before.earlier); i++ {
 		r.keep(q.Now, before.earlier[i])
@@ -57,8 +57,8 @@ func Refuse(q stage.Request, retry time.Duration, before *Refusal) *Refusal {
 	return r
 }
 
-// keep adds an earlier one to r if that says more.
-func (r *Refusal) keep(now stage.Instant, e no) {
+// keep adds e, an earlier one, to r if it stands for events for which r does not.
+func (r *Refusal) keep(now stage.Instant, e refused) {
 	if covered := r.n <= e.n && r.longest >= e.longest && r.until >= e.until; !covered && e.holds(now) && len(r.earlier) < mostEarlier {
 		r.earlier = append(r.earlier, e)
 	}
@@ -66,7 +66,7 @@ func (r *Refusal) keep(now stage.Instant, e no) {
 
 // Pause is a Refusal of every event for d.
 func Pause(now stage.Instant, d time.Duration) *Refusal {
-	return &Refusal{no: no{until: now.Add(d), retry: now.Add(d), longest: stage.Forever}}
+	return &Refusal{refused: refused{until: now.Add(d), retry: now.Add(d), longest: stage.Forever}}
 }
 
 // Stands reports whether r stands for q, and when the owner may have the tokens then.
@@ -85,7 +85,7 @@ func (r *Refusal) Stands(q stage.Request) (retry stage.Instant, ok bool) {
 	return 0, false
 }
 
-func (r *no) stands(q stage.Request) bool {
+func (r *refused) stands(q stage.Request) bool {
 	return r.holds(q.Now) && q.N >= r.n && q.Longest <= r.longest
 }
 
@@ -94,7 +94,7 @@ func (r *Refusal) Holds(now stage.Instant) bool { return r != nil && r.holds(now
 
 // holds reports whether r stands for some events at now. An Instant that a caller chose
 // far in the future does not make it stand for longer than usual.
-func (r *no) holds(now stage.Instant) bool {
+func (r *refused) holds(now stage.Instant) bool {
 	return now < r.until && r.until.Sub(now) <= longestPause
 }
 

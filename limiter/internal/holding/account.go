@@ -18,10 +18,10 @@ import (
 // account says how many tokens a key lacks because of what this host used, and how many each remote bucket lacks that was
 // ever asked for the key. Both are this host's even part: of a bucket that lacks 20, each of four hosts has 5. Both fill at
 // the rule's limit divided by the hosts. Of what a remote bucket lacks, this host has used more or less than that: see
-// lack.beyond. A remote bucket that takes over is charged with the difference: see charge. The zero account lacks nothing.
+// lack.aboveEven. A remote bucket that takes over is charged with the difference: see charge. The zero account lacks nothing.
 type account struct {
 	lack
-	worn  float64             // what the key would lack if no rule had lowered its burst; until it is 0, the key is not full
+	uncut float64             // what the key would lack if no rule had lowered its burst; until it is 0, the key is not full
 	rule  *dynamicconfig.Rule // the latest that limited a rate; nil if none did
 	most  float64             // the largest burst of any rule
 	limit rate.Limit          // of the rule before the latest
@@ -29,11 +29,11 @@ type account struct {
 	part  float64       // of the rule's burst, that this host could use
 	at    stage.Instant // when all of this was settled
 
-	hidden  bool            // the part that answers does not show what the key lacks
-	unhad   float64         // how many tokens the part that answers lacks that the key does not: see carryOver
-	issuer  *report.Subject // the part that answers, or that answered last; nil if none did
-	allowed int64           // what issuer had allowed by then
-	back    int64           // what it had got back by then
+	hidden   bool            // the part that answers does not show what the key lacks
+	partOnly float64         // how many tokens the part that answers lacks that the key does not: see carryOver
+	issuer   *report.Subject // the part that answers, or that answered last; nil if none did
+	allowed  int64           // what issuer had allowed by then
+	back     int64           // what it had got back by then
 
 	buckets []bucket
 }
@@ -46,25 +46,25 @@ func (a *account) filled(now stage.Instant) float64 {
 	return float64(a.rule.Limit) * max(now.Sub(a.at), 0).Seconds() / a.hosts
 }
 
-// knows reports whether a bucket has a burst of its own.
-func (a *account) knows() bool {
+// keepsBurst reports whether a bucket has a burst of its own.
+func (a *account) keepsBurst() bool {
 	return slices.ContainsFunc(a.buckets, func(of bucket) bool { return of.burst > 0 && !pooled(of.name) })
 }
 
 // full reports whether a may be forgotten, because nothing is missing any more. What is lost is which burst a remote bucket had.
 func (a *account) full(now stage.Instant) bool {
 	filled := a.filled(now)
-	return a.rule == nil || a.rule.Limit <= 0 || max(a.tokens, a.worn, a.unhad) <= filled &&
+	return a.rule == nil || a.rule.Limit <= 0 || max(a.tokens, a.uncut, a.partOnly) <= filled &&
 		!slices.ContainsFunc(a.buckets, func(of bucket) bool { return of.tokens > filled })
 }
 
 // level is what the host has of the key.
 func (a *account) level() stage.Level {
-	if a.worn == 0 {
+	if a.uncut == 0 {
 		return stage.Level{Limit: rate.Inf, Burst: math.Inf(1), Tokens: math.Inf(1)}
 	}
 	room := a.part * a.burst
-	return stage.Level{Limit: a.rule.Limit * rate.Limit(a.part), Burst: room, Tokens: room - a.tokens - a.unhad}
+	return stage.Level{Limit: a.rule.Limit * rate.Limit(a.part), Burst: room, Tokens: room - a.tokens - a.partOnly}
 }
 
 // find is the index of the bucket called name; below 0 if there is none.
@@ -81,8 +81,9 @@ func (a *account) bucket(name string) *bucket {
 	return &a.buckets[i]
 }
 
-// counts has the bucket that s asks count what it gets back once s has left.
-func (a *account) counts(s *report.Subject) {
+// shareHeard has the Stage of s count in the same Heard as the Stages of its bucket before it. So the account sees what
+// a Stage gives back after it has left.
+func (a *account) shareHeard(s *report.Subject) {
 	i, asks := a.find(s.Name()), remote.Of(s.Part())
 	if i >= 0 && asks != nil {
 		of := &a.buckets[i]
@@ -91,30 +92,30 @@ func (a *account) counts(s *report.Subject) {
 		} else if asks.Heard != of.heard { // callers do not find s yet
 			asks.Heard = of.heard
 		}
-		of.see()
+		of.markSeen()
 	}
 }
 
-// passed is what happened to a key since its account was settled last.
+// passed is what happened to a key since its account was last settled.
 type passed struct {
 	was    account // the zero account if there was none
 	known  bool    // there was one
 	filled float64 // tokens that came in; 0 if there was no account
-	used   float64 // by callers of the part that answers, without what they gave back; below 0 if that was more
-	back   float64 // they gave back
+	used   float64 // tokens that callers took of the part that answers, less those that they gave back; may be below 0
+	back   float64 // tokens that callers gave back
 }
 
-// most is how many tokens may be lacking after p where lacked were before: what came back may have come first, and have
-// found no room.
+// most is the most tokens that may be lacking after p, where so many were lacking before: what callers gave back may have come
+// first, when there was no room for it.
 func (p *passed) most(lacked float64) float64 { return max(lacked-p.back, 0) + max(p.used+p.back, 0) }
 
-// divide has a be the even part of so many hosts. If hosts have left, the part of the key that is on this host got their room,
-// and none of their tokens. Hosts that have joined began with full parts, which lack nothing.
+// divide has a be this host's even part where there are so many hosts. If hosts have left, this host's part of the key has
+// grown by their room, and by none of their tokens. Hosts that have joined began with full parts, which lack nothing.
 func (a *account) divide(hosts float64) {
 	if was := a.hosts; was > hosts && a.rule != nil {
 		more, room := was/hosts, a.burst/hosts-a.burst/was
-		a.unhad = max(a.unhad*more, room-a.tokens*(more-1), 0)
-		a.tokens, a.worn = a.tokens*more, a.worn*more
+		a.partOnly = max(a.partOnly*more, room-a.tokens*(more-1), 0)
+		a.tokens, a.uncut = a.tokens*more, a.uncut*more
 		for i := range a.buckets {
 			a.buckets[i].tokens *= more
 		}
@@ -122,7 +123,7 @@ func (a *account) divide(hosts float64) {
 	a.hosts = hosts
 }
 
-// settle has b's account be as of now.
+// settle brings b's account up to now. It takes bounds from what the parts show, and of two bounds the one by which less passes.
 func (b *before) settle() {
 	a := &b.account
 	if c := b.carried(); c != nil {
@@ -135,9 +136,9 @@ func (b *before) settle() {
 	}
 	a.divide(float64(b.hosts))
 	a.at = b.now
-	a.fade(max(a.worn, a.tokens), p.filled)
+	a.fade(max(a.uncut, a.tokens), p.filled)
 	a.fill(p.filled)
-	a.worn, a.unhad = max(a.worn-p.filled, a.tokens), max(a.unhad-p.filled, 0)
+	a.uncut, a.partOnly = max(a.uncut-p.filled, a.tokens), max(a.partOnly-p.filled, 0)
 	if b.settleBuckets(&p); b.answering() == nil {
 		b.account.giveBack(&p)
 	} else if level, limited := b.partsLevel(); limited {
@@ -147,7 +148,7 @@ func (b *before) settle() {
 	}
 }
 
-// settleBuckets has all buckets hear what they were sent, and fills them.
+// settleBuckets takes in what each bucket was sent and got back, and fills the buckets.
 func (b *before) settleBuckets(p *passed) {
 	a := &b.account
 	for _, s := range b.Subjects() {
@@ -165,7 +166,7 @@ func (b *before) settleBuckets(p *passed) {
 	measured, _ := b.measuredRemote()
 	for i := range a.buckets {
 		of := &a.buckets[i]
-		of.listen(b.now)
+		of.observe(b.now)
 		if s := b.Find(of.name); s != nil && s.Rate != nil {
 			n := s.Rate.TakeReturned()
 			of.latest.back, of.latest.late = of.latest.back+n, of.latest.late+n
@@ -189,7 +190,7 @@ func (b *before) settleBuckets(p *passed) {
 	}
 }
 
-// giveBack gives back what callers of the part that answered last did. That has no more than its level.
+// giveBack takes in what callers gave back to the part that answered last. No more of it counts than that part shows.
 func (a *account) giveBack(p *passed) {
 	if a.issuer != nil && p.used < 0 {
 		if level := stageOf(a.issuer).Level(a.at); level.Limit < rate.Inf {
@@ -198,25 +199,25 @@ func (a *account) giveBack(p *passed) {
 	}
 }
 
-// settleKey has the key lack what the level of the part that answers shows, and what that hides.
+// settleKey sets what the key lacks: what the level of the part that answers shows, and what that level hides.
 func (b *before) settleKey(level stage.Level, p *passed) {
 	a, r, rule, used := &b.account, b.answering(), b.plan.Rule, max(p.used, 0)
-	own, lacks, part := a.tokens+a.beyond+used, b.lacking(level), 1/a.hosts
+	own, lacks, part := a.tokens+a.aboveEven+used, b.lacking(level), 1/a.hosts
 	_, inFallback := b.Answering().InFallback()
 	switch {
 	case r.Granted() || inFallback: // it was lent less than there is
-		lacks = min(lacks, p.most(p.was.worn))
+		lacks = min(lacks, p.most(p.was.uncut))
 	case !level.Remote:
 		shown := lacks
-		lacks = max(shown-a.unhad, min(shown, p.most(a.tokens)))
-		a.unhad = min(a.unhad, shown-lacks)
+		lacks = max(shown-a.partOnly, min(shown, p.most(a.tokens)))
+		a.partOnly = min(a.partOnly, shown-lacks)
 	}
 	if r.Granted() {
 		if rule.Burst > 0 {
 			part = max(part, level.Burst/rule.Burst)
 		}
 		if level.Tokens < 0 { // then all that the host may use is used, unless the grant began with less
-			lacks = max(lacks, min(part*rule.Burst-level.Tokens, p.most(max(p.was.worn, a.worn))))
+			lacks = max(lacks, min(part*rule.Burst-level.Tokens, p.most(max(p.was.uncut, a.uncut))))
 		}
 	}
 	if a.hidden {
@@ -233,12 +234,12 @@ func (b *before) settleKey(level stage.Level, p *passed) {
 		}
 		a.learn(remote.Of(b.Answering()), a.hosts, own)
 	}
-	if a.worn = lacks; p.was.worn > 0 {
-		a.worn = max(p.was.worn+max(p.used, 0)-p.filled, lacks)
+	if a.uncut = lacks; p.was.uncut > 0 {
+		a.uncut = max(p.was.uncut+max(p.used, 0)-p.filled, lacks)
 	}
 }
 
-// settleAnswering has the bucket that answers, if it is remote, lack what the key lacks.
+// settleAnswering sets what the bucket that answers lacks, if it is remote: what the key lacks.
 func (b *before) settleAnswering(level stage.Level, p *passed) {
 	a, s := &b.account, lender(b)
 	if s == nil && !level.Remote {
@@ -262,7 +263,7 @@ func (b *before) settleAnswering(level stage.Level, p *passed) {
 	if of.alone = of.alone || pooled(of.name); s != nil {
 		of.lack.fill(float64(s.Unreported(b.now) + s.Uncharged()))
 	}
-	a.counts(a.issuer)
+	a.shareHeard(a.issuer)
 }
 
 // heard reports whether the bucket that answers, or that a migration measures, was asked.
@@ -281,10 +282,10 @@ func (b *before) follow(next *Plan) {
 	} else {
 		a.part = 1 / a.hosts
 	}
-	had := a.part*a.burst - a.tokens - a.unhad
-	a.lack, a.rule = a.under(a.worn == 0, a.limit, next.Rule, a.hosts), next.Rule
-	a.unhad = min(a.unhad, max(a.part*a.burst-a.tokens-had, 0))
-	a.worn = max(a.worn, a.tokens)
+	had := a.part*a.burst - a.tokens - a.partOnly
+	a.lack, a.rule = a.under(a.uncut == 0, a.limit, next.Rule, a.hosts), next.Rule
+	a.partOnly = min(a.partOnly, max(a.part*a.burst-a.tokens-had, 0))
+	a.uncut = max(a.uncut, a.tokens)
 	kept, there := a.buckets[:0], a.find(next.answering()) >= 0
 	for _, of := range a.buckets {
 		if pooled(of.name) { // an owner follows its key's rule
@@ -297,34 +298,35 @@ func (b *before) follow(next *Plan) {
 	a.buckets = kept
 }
 
-// charge is what a remote bucket under t is charged with if it takes over: what this host has used of what the key lacks, and the
-// bucket does not. One that goes on is not charged. Part is which part of what the bucket lacks already this host has used.
+// charge returns how many tokens a remote bucket under t is charged with if it takes over: those of this host that the key lacks
+// and the bucket does not. A bucket that goes on is not charged. part is how much of what the bucket lacks already this host has
+// used, 0 to 1.
 func (b *before) charge(t *share.Terms, takesOver bool) (n int64, part float64) {
 	a := &b.account
 	of := a.bucket(t.Name())
 	if !takesOver {
 		return 0, 0
 	}
-	told := *of
-	told.follow(a, a.rule)
+	after := *of
+	after.follow(a, a.rule)
 	switch {
-	case told.tokens > 0:
-		part = (told.tokens + told.beyond) / told.tokens / a.hosts
+	case after.tokens > 0:
+		part = (after.tokens + after.aboveEven) / after.tokens / a.hosts
 	case !b.Has() && b.carried() == nil: // the key is new here, as after a restart
 		part = 1 / a.hosts
 	}
-	more := a.tokens - told.tokens
-	n = int64(min(max(math.Ceil(more+a.beyond-told.beyond-1e-4), 0), 1<<53))
+	more := a.tokens - after.tokens
+	n = int64(min(max(math.Ceil(more+a.aboveEven-after.aboveEven-1e-4), 0), 1<<53))
 	if more > 1e-4 && !t.ChargedByReports() { // else it is charged once the owner gives a grant
-		*of = told
+		*of = after
 		of.charge(math.Ceil(more-1e-4), a.rule)
-		of.beyond = a.beyond
+		of.aboveEven = a.aboveEven
 	}
 	return n, part
 }
 
-// charged reports whether the bucket of s, which may answer from now on, is charged with what the key uses already. One
-// that was measured, and refused some of that, is not.
+// charged reports whether the bucket of s has been charged with what the key used until now, so that it takes over without a
+// charge. A bucket that was only measured, and refused some of that, has not.
 func (b *before) charged(s *report.Subject, answers bool) bool {
 	if s == b.account.issuer {
 		return true
@@ -333,7 +335,7 @@ func (b *before) charged(s *report.Subject, answers bool) bool {
 	return i >= 0 && s == b.pair[i] && b.Migration() != nil && (!answers || s.ChargedByReports() || !stageOf(s).Level(b.now).Remote)
 }
 
-// lacking is how many tokens this host has used at level and its parts have not filled in again.
+// lacking is how many tokens this host has used, and time has not filled in again, as far as level and the parts show.
 //
 //   - Of a remote bucket, it is the host's even part.
 //   - The bucket of a grant does not show it: a grant may lend fewer tokens than the bucket holds, and a small
@@ -356,7 +358,7 @@ func (b *before) lacking(level stage.Level) float64 {
 	return max(level.Burst-level.Tokens, float64(r.Spent(b.now)), paid)
 }
 
-// lender is the part that answers, if the owner of b's key has lent it tokens out of its pool.
+// lender is the part that answers, if its tokens are a grant of the key's owner out of its pool; else nil.
 func lender(b *before) *report.Subject {
 	if r := b.answering(); r == nil || !r.Granted() || !r.Terms().Traits.Pooled {
 		return nil

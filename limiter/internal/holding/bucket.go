@@ -21,44 +21,44 @@ type bucket struct {
 	lack
 	name  string     // that of the Terms
 	limit rate.Limit // by which it follows another rule, if it is not a pool
-	alone bool       // it is a pool, and the key's owner has no other but measured ones
+	alone bool       // it is a pool, and the key's owner has no other pool but measured ones
 
-	heard   *elsewhere.Heard // nil if no Stage asks it
-	seen    news             // of heard, in all
-	against against          // what the migration had counted
+	heard    *elsewhere.Heard // nil if no Stage asks it
+	seen     heardCounts      // of heard, in all
+	differed differed         // what the migration had counted
 
-	latest news          // of heard, between the latest two times that the account was settled
+	latest heardCounts   // of heard, between the latest two times that the account was settled
 	lacked float64       // before that
 	at     stage.Instant // when the account was settled and the bucket had been asked
 }
 
-// against is what the side that a migration measures answered unlike the one that answers: how many tokens it refused, or
-// was not asked for, and how many it gave that the other one refused.
-type against struct{ refused, gave int64 }
+// differed is where the side that a migration measures differed from the side that answers: how many tokens it refused, or was
+// not asked for, that the other side gave, and how many it gave that the other side refused.
+type differed struct{ refused, gave int64 }
 
-// news are what a bucket has heard: how many operations it was sent, and how many tokens it got back, of
-// which some came late, from Stages that had left.
-type news struct{ asked, back, late int64 }
+// heardCounts are counts of an elsewhere.Heard: operations that the bucket was sent, tokens that it got back, and how many of
+// these came late, from Stages that had left.
+type heardCounts struct{ asked, back, late int64 }
 
-// listen puts into latest what the bucket has heard since the last call.
-func (of *bucket) listen(now stage.Instant) {
+// observe puts into latest what the bucket has heard since the last call.
+func (of *bucket) observe(now stage.Instant) {
 	was := of.seen
-	of.see()
-	of.latest = news{of.seen.asked - was.asked, of.seen.back - was.back, of.seen.late - was.late}
+	of.markSeen()
+	of.latest = heardCounts{of.seen.asked - was.asked, of.seen.back - was.back, of.seen.late - was.late}
 	if of.latest.asked != 0 {
 		of.at = now
 	}
 }
 
-// see notes that all that the bucket has heard until now is seen.
-func (of *bucket) see() {
+// markSeen notes that all that the bucket has heard until now is seen.
+func (of *bucket) markSeen() {
 	if h := of.heard; h != nil {
-		of.seen = news{h.Operations.Load(), h.Returned.Load(), h.Late.Load()}
+		of.seen = heardCounts{h.Operations.Load(), h.Returned.Load(), h.Late.Load()}
 	}
 }
 
-// fill fills tokens in. Tokens below 0 are what other hosts lack: the bucket got back more than this host's even part
-// lacked. They fill, too.
+// fill fills in tokens, so many for this host. Where of.tokens is below 0, the bucket got back more than this host's even part
+// lacked, so other hosts' parts lack less. Those parts fill, too.
 func (of *bucket) fill(tokens, hosts float64) {
 	if of.tokens < 0 {
 		of.tokens = min(of.tokens+tokens*(hosts-1), 0)
@@ -67,7 +67,7 @@ func (of *bucket) fill(tokens, hosts float64) {
 	of.lack.fill(tokens)
 }
 
-// follow says that the bucket was asked under rule. Only a pool follows the rule before it is asked.
+// follow puts the bucket under rule, with which it was asked. A pool follows its owner's rule without that: see before.follow.
 func (of *bucket) follow(a *account, rule *dynamicconfig.Rule) {
 	if !pooled(of.name) {
 		of.lack, of.limit = of.under(of.burst == 0 || of.tokens < 0, of.limit, rule, a.hosts), rule.Limit
@@ -91,7 +91,7 @@ func (of *bucket) charge(n float64, rule *dynamicconfig.Rule) {
 	of.tokens, of.burst = max(of.tokens, min(of.tokens+n, rule.Burst+rule.MostDebt())), rule.Burst
 }
 
-// giveBack gives tokens back, which may be what other hosts lack.
+// giveBack takes in tokens that callers gave back. They may be more than this host's even part lacks.
 func (of *bucket) giveBack(tokens, hosts float64) {
 	of.tokens -= min(tokens, hosts*max(of.tokens, 0))
 }
@@ -124,30 +124,30 @@ func (of *bucket) goesOn(was, next *Plan, there bool) bool {
 
 // lack is how many tokens one host's even part of a bucket needs until it is full, the burst of the whole bucket, and how many tokens
 // more than its even part this host has used of those that the bucket lacks.
-type lack struct{ tokens, burst, beyond float64 }
+type lack struct{ tokens, burst, aboveEven float64 }
 
 // fill fills tokens in.
 func (l *lack) fill(tokens float64) { l.tokens = max(l.tokens-tokens, min(l.tokens, 0)) }
 
-// fade makes beyond smaller: so many tokens came in, of all that were lacking before. They are for all hosts alike.
+// fade makes aboveEven smaller in proportion: of the tokens that were lacking, so many came in, for all hosts alike.
 func (l *lack) fade(lacking, tokens float64) {
 	switch {
 	case tokens <= 0: // also of a full bucket
 	case lacking <= tokens:
-		l.beyond = 0
+		l.aboveEven = 0
 	default:
-		l.beyond *= 1 - tokens/lacking
+		l.aboveEven *= 1 - tokens/lacking
 	}
 }
 
-// learn sets beyond from what s knows of this host's use, which is at most so many tokens. Under elastic, hosts ask for nothing,
+// learn sets aboveEven from what s knows of this host's use, which is at most so many tokens. Under elastic, hosts ask for nothing,
 // and s is nil.
 func (l *lack) learn(s *remote.Stage, hosts, most float64) {
 	if s == nil || hosts <= 1 {
 		return
 	}
 	if own := remote.OwnUse(s); own >= 0 {
-		l.beyond = min(l.tokens*own*hosts, most) - l.tokens
+		l.aboveEven = min(l.tokens*own*hosts, most) - l.tokens
 	}
 }
 

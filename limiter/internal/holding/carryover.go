@@ -47,9 +47,9 @@ func (b *before) carryOver(next *Holding) *carryover {
 	case r != nil:
 		level := next.Stage.Level(b.now)
 		c.hidden = !level.Remote && (r.Granted() || float64(level.Missing()) < c.tokens-1e-6)
-		c.unhad = 0 // else its burst was raised while it was full, or a grant lent it less than there was
+		c.partOnly = 0 // else its burst was raised while it was full, or a grant lent it less than there was
 		if !level.Remote && !r.Granted() && level.Limit < rate.Inf {
-			c.unhad = max(level.Burst-level.Tokens-c.tokens, 0)
+			c.partOnly = max(level.Burst-level.Tokens-c.tokens, 0)
 		}
 		c.issuer = next.pair[next.plan.Answers]
 	}
@@ -60,8 +60,8 @@ func (b *before) carryOver(next *Holding) *carryover {
 		of := remote.Of(p)
 		return of != nil && (of.Heard.Operations.Load() > 0 || c.allowed != 0)
 	})
-	allowsNothing := c.rule != nil && c.rule.Limit <= 0 && c.worn > 0 // until another rule does, nothing comes in
-	if c.slots == nil && c.full(b.now) && !allowsNothing && !c.knows() && !c.stated() && !heard {
+	allowsNothing := c.rule != nil && c.rule.Limit <= 0 && c.uncut > 0 // until another rule does, nothing comes in
+	if c.slots == nil && c.full(b.now) && !allowsNothing && !c.keepsBurst() && !c.stated() && !heard {
 		return nil
 	}
 	still := c // a key that nothing is missing of carries nothing: c is not on the heap

@@ -140,7 +140,7 @@ func (c *Change) adopt(s *report.Subject, t *share.Terms) {
 		} else {
 			s.SetPart(now, remote.New(r, to))
 		}
-		c.old.account.counts(s)
+		c.old.account.shareHeard(s)
 	}
 }
 
@@ -181,7 +181,7 @@ func (c *Change) migrate(tokens float64) bool {
 		m = &migration{of: of, mode: mode, rule: rule.Key, slots: migrator.Slots(first.Slots(), second.Slots(), mode)}
 	case !inFlight && migrator.Stages != nil:
 		m = &migration{of: of, mode: mode, rule: rule.Key, stages: migrator.Stages(now, stageOf(first), stageOf(second), mode, c.builder.Hub.Background)}
-		c.old.account.forgetRefused()
+		c.old.account.forgetDiffered()
 	default:
 		return false
 	}

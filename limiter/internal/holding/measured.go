@@ -8,20 +8,20 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// settleMeasured has the bucket that a migration measures lack what the key used, without what the bucket
-// refused. It lacks more if it took what the part that answers refused.
+// settleMeasured sets what the bucket that a migration measures lacks: what the key used, less what the bucket refused, and
+// what it gave although the part that answers refused.
 func (b *before) settleMeasured(level stage.Level, p *passed) {
-	measured, against := b.measuredRemote()
+	measured, differed := b.measuredRemote()
 	if measured == nil {
 		return
 	}
 	a := &b.account
 	of := a.bucket(measured.Name())
-	missed, back, gave := float64(against.refused-of.against.refused), float64(of.latest.back), float64(against.gave-of.against.gave)
+	missed, back, gave := float64(differed.refused-of.differed.refused), float64(of.latest.back), float64(differed.gave-of.differed.gave)
 	if level.Remote { // both buckets show what hosts use
 		missed, back = 0, 0
 	}
-	if of.against = against; heard(b) {
+	if of.differed = differed; heard(b) {
 		deepest := a.rule.Burst + a.rule.MostDebt()
 		most := min(p.most(of.lacked-p.filled), deepest)
 		least := min(of.lacked+p.used-missed, deepest) - back - p.filled // what came back may have come last
@@ -35,15 +35,15 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 		}
 		most = max(most, min(most+gave, shows/a.hosts))
 		of.tokens, of.burst, of.limit = min(most, max(least, shows, 0)), a.burst, a.rule.Limit
-		of.learn(remote.Of(measured.Part()), a.hosts, a.tokens+a.beyond)
+		of.learn(remote.Of(measured.Part()), a.hosts, a.tokens+a.aboveEven)
 	}
-	a.counts(measured)
+	a.shareHeard(measured)
 }
 
 // measuredRemote is the part of a remote bucket that a migration measures; nil if there is none. That
 // bucket was charged with all that the part that answers allowed, except for the tokens that it refused, and with what it
 // gave although that part refused.
-func (b *before) measuredRemote() (s *report.Subject, unlike against) {
+func (b *before) measuredRemote() (s *report.Subject, unlike differed) {
 	m := b.Migration()
 	if m == nil || m.stages == nil {
 		return nil, unlike
@@ -54,12 +54,12 @@ func (b *before) measuredRemote() (s *report.Subject, unlike against) {
 	}
 	counts := m.counts()
 	only := [...]int64{counts.OnlyOld, counts.OnlyNew}
-	return b.pair[i], against{only[1-i] + counts.Skipped, only[i]}
+	return b.pair[i], differed{only[1-i] + counts.Skipped, only[i]}
 }
 
-// forgetRefused says that another migration begins to count.
-func (a *account) forgetRefused() {
+// forgetDiffered begins anew: the counts of the next migration begin with 0.
+func (a *account) forgetDiffered() {
 	for i := range a.buckets {
-		a.buckets[i].against = against{}
+		a.buckets[i].differed = differed{}
 	}
 }

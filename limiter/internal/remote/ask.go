@@ -231,7 +231,7 @@ func (a *asker) unanswered(now stage.Instant, before int32, err error) *elsewher
 	if !errors.Is(err, stage.ErrBusy) {
 		a.host.remoteFailed(a.Rate, err, to.missed.CompareAndSwap(before, before+1) && before == 0)
 		if more := to.missed.Load() - misses; more >= 0 {
-			a.alone(now)
+			a.fillAlone(now)
 			pause = min(silent<<min(more, 8), longest) + a.Terms().Rule.AskTimeout
 		}
 	}
@@ -260,8 +260,8 @@ func (a *asker) payAlone(q stage.Request) bool {
 	return true
 }
 
-// alone has the bucket fill faster while the owner does not answer.
-func (a *asker) alone(now stage.Instant) {
+// fillAlone has the bucket fill faster while the owner does not answer.
+func (a *asker) fillAlone(now stage.Instant) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 

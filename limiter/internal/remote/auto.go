@@ -88,7 +88,7 @@ func (a *Auto) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 	}
 	a.tokens.Lend(now, a.Terms().Rule, a.UsedLately(), more)
 	if a.Active().Limit < 1 { // else it reports early
-		a.lookout(left, fewest+1) // its first event may begin a burst
+		a.askAheadBelow(left, fewest+1) // its first event may begin a burst
 	} else if a.low.Load() != 0 {
 		a.low.Store(0)
 	}

@@ -55,8 +55,8 @@ func (s *switches) set(f flags, on bool) {
 	}
 }
 
-// falls reports whether the fallback decides while the remote does not answer: there is no grant.
-func (c *counted) falls() bool { return !c.is(owned) || c.is(asks) }
+// usesFallback reports whether the fallback decides while the remote does not answer: there is no grant.
+func (c *counted) usesFallback() bool { return !c.is(owned) || c.is(asks) }
 
 // admittedRemote counts what the owner admitted. It goes on with the count of the remote bucket that the Rate
 // asked before.
@@ -83,16 +83,16 @@ func (c *counted) count(now stage.Instant, n int64, ok bool) {
 	}
 }
 
-// disown counts n, which the fallback's bucket has counted, as count does.
-func (c *counted) disown(now stage.Instant, n int64, ok bool) {
+// recount counts n as count does, in place of the count of the fallback's bucket.
+func (c *counted) recount(now stage.Instant, n int64, ok bool) {
 	if c.is(owned) {
 		c.Bucket().Record(-n, ok)
 		c.count(now, n, ok)
 	}
 }
 
-// uncount takes back that n were allowed: a caller gives them back. apart says that an owner to which
-// the Rate reports learns of that otherwise, or has never been told that they were.
+// uncount takes back that n were allowed, because a caller gives them back. apart says that no report has told
+// an owner that they were allowed, or that the owner learns in another way that they came back.
 func (c *counted) uncount(n int64, apart bool) {
 	if apart {
 		c.admittedRemote().Admit(-min(n, bucket.MaxCost))

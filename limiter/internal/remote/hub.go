@@ -18,8 +18,8 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// Hub serves all Stages of one host: it bounds what they do together, and
-// logs what they have in common. Use NewHub. All methods are safe for concurrent use.
+// Hub serves all Stages of one host: it bounds what they do together, and logs
+// their failures. Use NewHub. All methods are safe for concurrent use.
 type Hub struct {
 	config   HubConfig
 	running  background.Goroutines

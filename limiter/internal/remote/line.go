@@ -28,7 +28,7 @@ type line struct {
 	failing share.Since // the last event had no answer
 	failure share.Since // an operation had no answer, the last time at this second
 
-	mu sync.Mutex // held while what is in force changes under an Auto, while gone does, and while a fallback is reported of
+	mu sync.Mutex // guards what is in force under an Auto, and gone; held too while a change of fallback is reported
 }
 
 // Asks reports whether it is asked as t wants.
@@ -49,10 +49,10 @@ func (l *line) do(ctx context.Context, op stage.Operation) (stage.Outcome, error
 // asked for anything else.
 const retryEvery = 10 * time.Second
 
-// failed notes that do returned err. event says that an event needed the answer. first says that it is the first of
-// those since the remote answered.
+// failed notes that do returned err. event says that an event needed the answer. first says that this is the first
+// such event since the remote last answered.
 func (l *line) failed(now stage.Instant, err error, event bool) (first bool) {
-	first = event && l.falls() && !errors.Is(err, stage.ErrBusy) && // this host is busy; the remote may be well
+	first = event && l.usesFallback() && !errors.Is(err, stage.ErrBusy) && // this host is busy; the remote may be well
 		l.failing.Begin(now)
 	l.host.remoteFailed(l.Rate, err, first)
 	l.failure.Again(now)
@@ -67,7 +67,7 @@ func (l *line) answers(now stage.Instant) {
 	if !l.failing.End() {
 		return
 	}
-	if l.host.remoteAnswers(l.Rate); l.falls() {
+	if l.host.remoteAnswers(l.Rate); l.usesFallback() {
 		l.fallbackChanged(now, false)
 	}
 }

@@ -33,11 +33,11 @@ const (
 	steady = 5
 )
 
-// room is the loan that the host may ask for: as many tokens as it may hold beside those
-// that it has; none while a report is under way: the host does not know whether the
-// owner takes back with it what it lends now. It is none too while another ask is
-// for a loan: together they would be lent more than there is room for. And it is none
-// for a host that wants less than least events/s. If it is not none, borrows is set.
+// room is the loan that the host may ask for: as many tokens as it may hold more than it has.
+// It is none while a report is under way, because the host does not know whether the owner
+// takes back with that report what it lends now; while another ask is for a loan, because both
+// together would be more than there is room for; and if the host wants less than least events/s.
+// If it is not none, room has set borrows.
 func (a *asker) room(now stage.Instant, least float64) loan {
 	asOf, settled := a.Common().Settled()
 	most := a.Terms().Rule.Burst - max(a.Bucket().Tokens(now), 0)
@@ -86,12 +86,12 @@ func (a *asker) borrow(now stage.Instant, l loan, lent float64) {
 		s.budget.GiveBack(min(tokens/much, 1)*(cheapAsks-1)/cheapAsks, asksPerKey)
 	}
 	used := l.wants * ahead.Seconds()
-	a.lookout(tokens, max(used+sigmas*math.Sqrt(used*l.unit), fewest*l.unit))
+	a.askAheadBelow(tokens, max(used+sigmas*math.Sqrt(used*l.unit), fewest*l.unit))
 }
 
-// lookout has the host ask ahead once it has fewer tokens than low, of those that it
-// was lent. It writes only what is news.
-func (a *asker) lookout(lent, low float64) {
+// askAheadBelow has the host ask ahead once it has fewer tokens than low, or than it was
+// lent if that is less. It writes only a change.
+func (a *asker) askAheadBelow(lent, low float64) {
 	if next := int32(math.Ceil(min(max(min(low, lent), 0), math.MaxInt32))); a.low.Load() != next {
 		a.low.Store(next)
 	}

@@ -94,7 +94,7 @@ func (s *Stage) Take(ctx context.Context, q stage.Request) (v stage.Verdict, rec
 	case err != nil && ctx.Err() != nil: // the caller has gone, and the remote did not fail
 		return stage.Because(stage.Canceled), receipt
 	case err != nil:
-		return s.insteadOf(q, err)
+		return s.takeFallback(q, err)
 	}
 	s.answers(q.Now)
 	s.Flush(q.Now)
@@ -158,14 +158,14 @@ func (s *Stage) ask(ctx context.Context, q stage.Request, l loan) (stage.Outcome
 	return outcome, err
 }
 
-// insteadOf decides by the fallback, because of err.
-func (s *Stage) insteadOf(q stage.Request, err error) (v stage.Verdict, receipt stage.Receipt) {
+// takeFallback decides by the fallback, because of err.
+func (s *Stage) takeFallback(q stage.Request, err error) (v stage.Verdict, receipt stage.Receipt) {
 	if s.failed(q.Now, err, true) {
 		s.capFallback(q.Now)
 	}
 	v, receipt = s.Rate.Take(context.Background(), q)
 	v.By = stage.ByFallback
-	s.disown(q.Now, q.N, v.OK())
+	s.recount(q.Now, q.N, v.OK())
 	switch {
 	case v.OK():
 		s.enqueue(q.N)
@@ -256,13 +256,13 @@ func (s *Stage) enqueue(n int64) {
 	}
 }
 
-// TakeOver charges the remote with n of the tokens that this host used before s was
-// asked. The remote knows of all others, except of those in the outbox. What s asks from now on waits
-// for both. What callers give back of the n tokens goes back to the remote. The owner of a key under an
-// Auto learns of that from the reports, which count less then. Of what the remote lacks already, this host has used a part.
+// TakeOver charges the remote with n tokens that this host used before s was asked. Asks wait until the
+// remote has answered that charge, and those in the outbox. What callers give back of the n tokens goes
+// back to the remote; the owner of a key under an Auto learns of that from the reports, which count less
+// then. part is how much of what the remote lacks already this host has used, 0 to 1.
 func (s *Stage) TakeOver(now stage.Instant, n int64, part float64) {
 	if s.tokens.Own() < 0 {
-		s.tokens.Began(part)
+		s.tokens.AssumeOwn(part)
 	}
 	if n > 0 {
 		if !s.is(owned) {
@@ -301,7 +301,7 @@ func (s *Stage) Level(now stage.Instant) stage.Level {
 // Elsewhere is the level of the remote bucket, also while it is not asked.
 func (s *Stage) Elsewhere(now stage.Instant) stage.Level {
 	rule := s.Terms().Rule
-	tokens, uncapped := s.tokens.As(now, rule, s.level.Of(now, s.Key()), s.outbox.Empty())
+	tokens, uncapped := s.tokens.WithLevel(now, rule, s.level.Of(now, s.Key()), s.outbox.Empty())
 	return stage.Level{Limit: rule.Limit, Burst: rule.Burst, Tokens: tokens, Above: uncapped - tokens, Remote: true}
 }
 

@@ -205,7 +205,7 @@ func (r *Rate) SetTerms(now stage.Instant, t *Terms) {
 	if r.inactive.tokens = inactive; tokens < 0 {
 		r.bucket.Add(now, decides-tokens)
 		if less := t.Rule.Limit / before; less > 0 && less < 1 { // the next level compares itself with the one that the debt follows
-			r.active.Limit, r.beyond = r.active.Limit*less, true
+			r.active.Limit, r.raised = r.active.Limit*less, true
 		}
 	}
 }
@@ -223,7 +223,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 	}
 	switch {
 	case valid != r.granted:
-		r.beyond = false
+		r.raised = false
 		kept, less := r.inactive.tokens, 1.0
 		if decides.Limit < r.active.Limit {
 			less = float64(decides.Limit / r.active.Limit)
@@ -250,8 +250,8 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 			before = max(before, 0)
 		}
 		r.granted, r.inactive.tokens, r.inactive.capped = valid, before, 0
-	case decides != r.active || r.beyond:
-		r.beyond = false
+	case decides != r.active || r.raised:
+		r.raised = false
 		r.bucket.SetPace(now, bucket.NewPace(decides.Limit, decides.Burst))
 	}
 	r.active = decides
@@ -299,8 +299,8 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 	if r.granted {
 		// With the pace in one step: the new depth may be less than what
 		// there is now and not less than what there is to be.
-		if level := r.granting(hosts); level != r.active || r.beyond {
-			r.active, r.beyond = level, false
+		if level := r.granting(hosts); level != r.active || r.raised {
+			r.active, r.raised = level, false
 			old := r.bucket.Replace(now, bucket.NewPace(level.Limit, level.Burst), func(old float64) float64 { return old + more })
 			left = min(old+more, level.Burst)
 		} else {
@@ -329,7 +329,7 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 func (r *Rate) Borrow(now stage.Instant, tokens float64) {
 	if held := max(r.bucket.Tokens(now), 0) + tokens; held > r.bucket.Pace().Burst() {
 		r.bucket.Drop(now)
-		r.beyond = true
+		r.raised = true
 		r.bucket.Replace(now, bucket.NewPace(r.bucket.Pace().Limit(), min(held, r.Terms().Rule.Burst)), func(old float64) float64 { return old + tokens })
 		return
 	}
@@ -345,7 +345,7 @@ func (r *Rate) Alone(now stage.Instant) {
 		return
 	}
 	r.bucket.Drop(now)
-	r.beyond = true
+	r.raised = true
 	r.bucket.SetPace(now, bucket.NewPace(fair, p.Burst()))
 }
 

@@ -55,15 +55,15 @@ type asked struct {
 	rule    exactbucket.Rule // as of the last report or take
 	always  bool             // hosts ask for each event
 	moved   bool             // the key had another owner recently
-	handed  bool             // which handed it over
+	handed  bool             // that owner handed the key over
 	out     float64          // the part of the limit that hosts held as rates then
 
 	// So again here, for sweeps.
 
-	asking account.Asking
-	alone  int64         // of all rows
-	lease  time.Duration // of a grant
-	feared float64       // tokens that expectLoans has taken out of the pool, because it was not handed over
+	asking   account.Asking
+	alone    int64         // the sum of what all rows have
+	lease    time.Duration // of a grant
+	expected float64       // tokens that expectLoans has taken out of the pool, because it was not handed over
 
 	// Takes alone need the rest.
 
@@ -179,7 +179,7 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 	row.weight = upper(account.Ratio(rate, limit.Rate), slightest)
 	k.parts.Add(row.weight)
 
-	row.lent = sum.Grains(upper(k.loan(wants, rate, cost, busy, 0, limit), k.ahead(cost, limit)))
+	row.lent = sum.Grains(upper(k.loan(wants, rate, cost, busy, 0, limit), k.firstWithGrant(cost, limit)))
 	row.unspent = row.lent
 	lent := float64(row.lent)
 	k.lent += lent
@@ -188,17 +188,17 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 		Weight: row.weight,
 		Burst:  lower(lent+upper(rate*seconds(p.Horizon), algorithm.Keep*cost), upper(limit.Burst, 1)),
 		Tokens: lower(lent, limit.Burst),
-		Used:   k.aside(row, fair, limit),
+		Used:   k.rateAlone(row, fair, limit),
 	}
 }
 
 // wholeLimit is the limit in the unit of row.alone.
 const wholeLimit = math.MaxUint16
 
-// aside is the rate that row's host may use while the owner does not answer: its fair part
+// rateAlone is the rate that row's host may use while the owner does not answer: its fair part
 // of what the others may not use then, and its own rate at least. The fair parts of hosts that
 // reported at different times are more than the limit while the demand of some is not known.
-func (k *asked) aside(row *row, fair float64, limit algorithm.Limit) float64 {
+func (k *asked) rateAlone(row *row, fair float64, limit algorithm.Limit) float64 {
 	k.alone -= int64(row.alone)
 	rest := upper(1-float64(k.alone)/wholeLimit, row.weight)
 	row.alone = uint16(lower(account.Ratio(fair, limit.Rate), rest)*wholeLimit + 0.5)
@@ -234,10 +234,10 @@ func (k *holdings) loan(wants, rate, cost, least, rise float64, limit algorithm.
 	return loan
 }
 
-// again is what a host is lent at least that asks again after it has spent so much of its loans
+// asMuchAgain is what a host is lent at least that asks again after it has spent so much of its loans
 // since its last report: as much as it has spent. So its loans double from ask to ask, and a batch of
 // events takes few asks, though no average shows it yet.
-func (k *holdings) again(spent, wants, rise float64, limit algorithm.Limit) float64 {
+func (k *holdings) asMuchAgain(spent, wants, rise float64, limit algorithm.Limit) float64 {
 	if !(spent > 0) || !(wants > 0) {
 		return 0
 	}
@@ -250,20 +250,20 @@ func (k *holdings) portion(wants, rise float64) float64 {
 	return portion * upper(k.pool, 0) * wants / (upper(k.wants, wants) + others)
 }
 
-// ahead is what a host is lent at least with its grant. Where hosts have few events, most of
+// firstWithGrant is what a host is lent at least with its grant. Where hosts have few events, most of
 // these wait for the owner in any case, and loans for the first ones of a burst would be idle
 // at all the other hosts.
-func (k *holdings) ahead(cost float64, limit algorithm.Limit) float64 {
+func (k *holdings) firstWithGrant(cost float64, limit algorithm.Limit) float64 {
 	if k.wants < busy*cost*float64(k.rows.Len()) && !k.far(limit) {
 		return 0
 	}
-	return k.first(cost, limit)
+	return k.firstEvents(cost, limit)
 }
 
-// first is what a host is lent at least while there is plenty: so much that the first
+// firstEvents is what a host is lent at least while there is plenty: so much that the first
 // events of its next burst do not wait, while it learns how much it wants. It is 0 if all
 // hosts together would have too much.
-func (k *holdings) first(cost float64, limit algorithm.Limit) float64 {
+func (k *holdings) firstEvents(cost float64, limit algorithm.Limit) float64 {
 	hosts := float64(k.rows.Len())
 	most := limit.Burst / upper(small, 10*hosts)
 	if k.far(limit) { // a host without a recent event may soon have as many as the others

@@ -137,7 +137,7 @@ func askedOf(limit algorithm.Limit) *asked {
 // lends is what host, which holds so many tokens and wants so much by now, is lent with an ask for an
 // event of this cost.
 func (k *asked) lends(now time.Duration, host uint32, most, holds, wants, cost float64) float64 {
-	row, rise := k.hear(now, host, &usage.Take{More: 1, Wants: wants})
+	row, rise := k.observeAsk(now, host, &usage.Take{More: 1, Wants: wants})
 	if row == nil {
 		return 0
 	}

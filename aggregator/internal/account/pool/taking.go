@@ -43,7 +43,7 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 	if k.always && !t.Auto {
 		k.returns(now, host)
 	}
-	row, rise := k.hear(now, host, t)
+	row, rise := k.observeAsk(now, host, t)
 	if row != nil && took.OK && took.Wait == 0 && t.More >= 1 {
 		took.Lent = k.lend(row, rise, t.More, k.terms.Burst-t.More, cost)
 		took.Left -= took.Lent
@@ -64,8 +64,8 @@ func (k *asked) expectLoans(now time.Duration) {
 		return
 	}
 	k.moved = true
-	k.feared = k.rule.Burst/2 + k.limit*seconds(min(now, k.learns)-k.since)
-	k.pool -= k.feared
+	k.expected = k.rule.Burst/2 + k.limit*seconds(min(now, k.learns)-k.since)
+	k.pool -= k.expected
 }
 
 // new reports whether the key came here recently, and may have had another owner before.
@@ -75,15 +75,15 @@ func (k *asked) new(now time.Duration) bool {
 
 // takeOver notes that the earlier owner called by hands the key over, before the pool is lowered to
 // what that had left, when hosts held so much of the limit as rates. What was lent is not in
-// what was left: so nothing is to be feared. It returns whether what was taken here comes off that: not
+// what was left: so no loans are expected. It returns whether what was taken here comes off that: not
 // if that owner hands over again, whose pool filled up meanwhile, or the key has been here for too long.
 func (k *asked) takeOver(now time.Duration, by uint32, rates float64) (apart bool) {
 	if !k.new(now) {
 		return false
 	}
 	k.handed, k.out = true, upper(k.out, rates) // an owner before that one knows of less
-	k.pool = lower(k.pool+k.feared, k.room(limitOf(k.rule)))
-	k.feared = 0
+	k.pool = lower(k.pool+k.expected, k.room(limitOf(k.rule)))
+	k.expected = 0
 	return k.learned.Handed(by)
 }
 
@@ -121,10 +121,10 @@ func (k *asked) close(now time.Duration) {
 	k.settled = k.pool
 }
 
-// hear takes in what t says of host, which asks, beside the event: that it is there, and what it
+// observeAsk takes in what t says of host, which asks, beside the event: that it is there, and what it
 // wants by now. It returns the host's row, and by how much the host wants more than it did before;
 // nil if the host holds no grant.
-func (k *asked) hear(now time.Duration, host uint32, t *usage.Take) (row *row, rise float64) {
+func (k *asked) observeAsk(now time.Duration, host uint32, t *usage.Take) (row *row, rise float64) {
 	i := k.rows.Find(host)
 	if i < 0 || !(t.More > 0) || now < k.learns || k.always {
 		return nil, 0
@@ -151,8 +151,8 @@ func (k *asked) hear(now time.Duration, host uint32, t *usage.Take) (row *row, r
 func (k *asked) lend(row *row, rise, most, holds, cost float64) float64 {
 	k.hold(row, row.lent, min(row.unspent, sum.Grains(upper(holds, 0))))
 	wants, limit, cost := float64(row.wants), limitOf(k.rule), upper(cost, 1)
-	worth := upper(k.loan(wants, row.weight*k.limit, cost, few, rise, limit), k.first(cost, limit))
-	worth = upper(worth, k.again(float64(row.lent-row.out()), wants, rise, limit))
+	worth := upper(k.loan(wants, row.weight*k.limit, cost, few, rise, limit), k.firstEvents(cost, limit))
+	worth = upper(worth, k.asMuchAgain(float64(row.lent-row.out()), wants, rise, limit))
 	loan := sum.Grains(lower(worth, most))
 	if float64(loan) > most { // rounded up: the host has no room for that
 		loan = math.Nextafter32(loan, 0)
