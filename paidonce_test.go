@@ -5,6 +5,7 @@ package headgate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -361,6 +362,61 @@ func TestAMoveBetweenRemoteBucketsIsPaidForByTheHostsThatUsedTheKey(t *testing.T
 					t.Errorf("%s, %d of %d hosts: %d are allowed, want %d", path, users, hosts, allowed, burst)
 				}
 			})
+		}
+	}
+}
+
+// Rules move a key that is hardly used through all algorithms, in any order. It has the tokens afterwards that it had before.
+func TestMovesOfAQuietKeyLoseNoTokens(t *testing.T) {
+	const hosts, burst, before = 3, 60, 15
+	algorithms := []string{"auto", "exact", "redis", "even"}
+	paths := [][]string{{"auto"}, {"exact"}, {"redis"}, {"even"}}
+	moves := 3
+	if testing.Short() {
+		moves = 2
+	}
+	for range moves {
+		var longer [][]string
+		for _, path := range paths {
+			for _, to := range algorithms {
+				if to != path[len(path)-1] {
+					longer = append(longer, append(slices.Clip(path), to))
+				}
+			}
+		}
+		paths = longer
+	}
+	for _, path := range paths {
+		for _, users := range []int{1, hosts} {
+			for _, each := range []int{0, 3} { // events under each rule
+				inBubble(t, func(t *testing.T) {
+					time.Sleep(max(-aggregator.Now(), 0) + time.Hour) // else the owner may take the key for one of another owner
+					c := autoClusterOf(t, hosts, 1./3600, ruledBy(t, path[0], "1/h", burst), limiter.WithRemote("redis", &tokensOf{left: burst}))
+					defer c.close()
+					allowed := 0
+					use := func(n, users int, every time.Duration) {
+						for i := range n {
+							if c.hosts[i%users].group.For("k").Allow() {
+								allowed++
+							}
+							time.Sleep(every)
+						}
+					}
+					use(before, users, 50*time.Millisecond)
+					time.Sleep(5 * time.Second) // no host has a loan then
+					for _, algorithm := range path[1:] {
+						c.configure(t, ruledBy(t, algorithm, "1/h", burst))
+						use(each, users, time.Millisecond)
+						time.Sleep(5 * time.Second)
+					}
+					use(3*burst, hosts, time.Second)
+					// Each host rounds what it charges up. A host that decides for itself does not know what others have taken since
+					// its last answer.
+					if most := burst + burst/hosts; allowed < burst-hosts-1 || allowed > most {
+						t.Errorf("%s, %d of %d hosts, %d events each: %d are allowed, want %d to %d", strings.Join(path, " to "), users, hosts, each, allowed, burst-hosts-1, most)
+					}
+				})
+			}
 		}
 	}
 }

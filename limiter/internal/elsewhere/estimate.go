@@ -40,8 +40,11 @@ func (e *Estimate) at(now stage.Instant, rule *dynamicconfig.Rule) float64 {
 
 // Uncapped is what At would be without Cap.
 func (e *Estimate) Uncapped(now stage.Instant, rule *dynamicconfig.Rule) float64 {
-	return min(e.at(now, rule)+float64(math.Float32frombits(e.above.Load())), rule.Burst)
+	return min(e.at(now, rule)+e.Above(), rule.Burst)
 }
+
+// Above is how many tokens the bucket has more than At, because of Cap.
+func (e *Estimate) Above() float64 { return float64(math.Float32frombits(e.above.Load())) }
 
 // Level is how many tokens the bucket of key has at now, negative in debt; false if it is not known. It
 // does not wait. A nil Level knows none.

@@ -205,6 +205,8 @@ func (b *before) settleKey(level stage.Level, p *passed) {
 	own, lacks, part := a.tokens+a.aboveEven+used, b.lacking(level), 1/a.hosts
 	_, inFallback := b.Answering().InFallback()
 	switch {
+	case level.Above > 0 && p.known && a.hosts > 1: // it was charged, and has not answered yet: its level is what this host had
+		lacks = max(a.tokens+p.used, 0)
 	case r.Granted() || inFallback: // it was lent less than there is
 		lacks = min(lacks, p.most(p.was.uncut))
 	case !level.Remote:
@@ -225,7 +227,8 @@ func (b *before) settleKey(level stage.Level, p *passed) {
 		lacks = max(lacks, min(a.tokens+max(p.used-unused, 0), part*rule.Burst-min(level.Tokens, 0)))
 	}
 	if s := lender(b); s != nil && s.Asks() { // nobody has used what the owner had left
-		lacks = min(lacks, max(rule.Burst-remote.NotLent(b.now, s.Part())-level.Tokens, 0))
+		left, _ := remote.NotLent(b.now, s.Part())
+		lacks = min(lacks, max(rule.Burst-left-level.Tokens, 0))
 	}
 	a.tokens, a.burst, a.part, a.rule = lacks, rule.Burst, part, rule
 	if (level.Remote && !inFallback || lender(b) != nil) && heard(b) {

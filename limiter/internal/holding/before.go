@@ -46,34 +46,39 @@ func (b *before) partsLevel() (level stage.Level, limited bool) {
 }
 
 // tokensFor is how many tokens the next Holding may begin with. If its bucket is on this host and b's is
-// remote, that is this host's even part of what the remote bucket has for all hosts, and no more than the host
-// had before it asked the remote bucket. While the remote bucket does not answer, the host's own level counts.
+// remote, that is this host's even part of what the remote bucket has for all hosts. Until the remote bucket answers, it
+// is no more than the host had before it asked. While it does not answer any more, the host's own level counts.
+// One host has all that the key has.
 func (b *before) tokensFor(local bool) float64 {
 	level := b.level()
 	switch {
-	case !local:
+	case !level.Remote && (local || b.hosts > 1):
+		return level.Tokens + b.notLent(level, local)
+	case !local || b.hosts == 1:
 		return level.Tokens
-	case !level.Remote:
-		return level.Tokens + b.notLent(level)
 	}
 	if _, inFallback := b.Answering().InFallback(); inFallback {
 		return level.Tokens
 	}
 	even := (level.Tokens + level.Above) / float64(b.hosts)
 	if level.Above > 0 {
-		return min(level.Tokens, even)
+		return min(max(level.Tokens, b.account.level().Tokens), even)
 	}
 	return even
 }
 
-// notLent is this host's even part of what the owner of b's key has not lent, if the host asks it for what its grant
-// does not cover. With its own tokens at level, the host has no more than its even part of a burst, less what it has used recently.
-func (b *before) notLent(level stage.Level) float64 {
+// notLent is what the owner of b's key has not lent, if the host asks it for what its grant does not cover: all of it, or this
+// host's even part. That is no more than what the key, or this host's part of it, has beside the host's own tokens at level.
+func (b *before) notLent(level stage.Level, local bool) float64 {
 	if b.answering() == nil {
 		return 0
 	}
-	own, hosts := max(level.Tokens, 0), float64(b.hosts)
-	return max(min(remote.NotLent(b.now, b.Answering())/hosts, b.plan.Rule.Burst/hosts-b.account.tokens-own), 0)
+	left, above := remote.NotLent(b.now, b.Answering())
+	hosts, own, lacks := float64(b.hosts), max(level.Tokens, 0), b.account.tokens
+	if local {
+		return max(min((left+above)/hosts, b.plan.Rule.Burst/hosts-lacks-own), 0)
+	}
+	return max(min(left+above, b.plan.Rule.Burst-lacks*hosts-own), 0)
 }
 
 // issuer is the part whose tokens callers may still give back: the one that answers,

@@ -28,12 +28,13 @@ func NewAuto(r *share.Rate, l *Link) *Auto {
 }
 
 // NotLent is how many tokens the owner of p has beside what hosts hold as grants, as far as this host knows: as many as
-// when it last answered, and what has come in since of the limit that hosts did not use. It is 0 unless p is an Auto.
-func NotLent(now stage.Instant, p share.Part) float64 {
+// when it last answered, and what has come in since of the limit that hosts did not use. Until the owner answers, it may have as
+// many above these as Cap took away. Both are 0 unless p is an Auto.
+func NotLent(now stage.Instant, p share.Part) (tokens, above float64) {
 	if a, ok := p.(*Auto); ok {
-		return a.tokens.NotLent(now, a.Terms().Rule, a.UsedLately())
+		return a.tokens.NotLent(now, a.Terms().Rule, a.UsedLately()), a.tokens.Above()
 	}
-	return 0
+	return 0, 0
 }
 
 // Asking implements share.Part.
