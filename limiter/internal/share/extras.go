@@ -78,10 +78,10 @@ func (x *extras) update(f func(*extra)) (was extra) {
 	}
 }
 
-// Uncharged is how many tokens, beside those that the Rate allows, its key's owner is still to be charged with.
+// Uncharged is how many tokens the next report is to charge the key's owner with, more than it says were allowed.
 func (x *extras) Uncharged() int64 { return x.extra().uncharged }
 
-// AddUncharged makes what r has Uncharged n more, or less if n is negative, and adds tokens of events that r has allowed.
+// AddUncharged adds n tokens to what r has Uncharged, or takes some off if n is negative, and adds those of events that r allowed.
 func AddUncharged(r *Rate, n, events int64) {
 	r.update(func(e *extra) {
 		e.uncharged = max(e.uncharged+n+events, 0)
@@ -89,7 +89,7 @@ func AddUncharged(r *Rate, n, events int64) {
 	})
 }
 
-// TakeUncharged empties what r has Uncharged: n tokens, and those of events that r has allowed.
+// TakeUncharged returns what r has Uncharged, n tokens and those of events that r allowed, and sets it to 0.
 func TakeUncharged(r *Rate) (n, events int64) {
 	was := r.update(func(e *extra) { e.uncharged, e.events = 0, 0 })
 	return was.uncharged - was.events, was.events
@@ -120,8 +120,8 @@ func (e *extra) count(which int) int64 {
 	return 0
 }
 
-// Awaited is for how many tokens callers still wait, at most, if the bucket has so many tokens.
-// Charges make debts too, for which no caller waits. It is for one caller at a time.
+// Awaited is the most tokens for which callers still wait, if the bucket has so many tokens. Not all of a
+// debt is awaited: no caller waits for a charge. It is for one caller at a time.
 func (x *extras) Awaited(tokens float64) int64 {
 	before := x.extra().count(awaited)
 	if before == 0 {
@@ -162,8 +162,8 @@ func (x *extras) Beside() (bypass, cost int64) {
 	return e.count(bypassed), e.count(costly)
 }
 
-// Leave says that the key has left the Rate, whose levels may have been full. The part that the key has now gets what
-// callers give back, unless that made a debt, of which the next part may have begun with less.
+// Leave says that the key has left the Rate, whose levels were full or not. The part that the key has now gets what callers
+// give back. If they were not full, it gets no tokens that made a debt, because it may have begun with less of that debt.
 func (x *extras) Leave(full bool) { x.update(func(e *extra) { e.left, e.full = true, full }) }
 
 // Return says that n tokens went back to the remote bucket of r. If r's key was forgotten since, the Rate that the key has
@@ -183,8 +183,8 @@ func (x *extras) TakeReturned() int64 {
 	return x.update(func(e *extra) { e.returned = 0 }).returned
 }
 
-// leaves reports whether the part that the key has now gets what comes back of a receipt.
-func (e *extra) leaves(receipt stage.Receipt) bool {
+// passesOn reports whether what comes back of a receipt goes to the part that the key has now.
+func (e *extra) passesOn(receipt stage.Receipt) bool {
 	_, debt := receipt.Rest.(forgiven.Debt)
 	return e.left && (e.full || !debt)
 }

@@ -31,7 +31,7 @@ type lease struct {
 	given         bool
 
 	granted    bool  // the grant is in force
-	raised     bool  // a Rate's bucket is deeper or faster than that: see Rate.Borrow and Rate.Alone
+	raised     bool  // a Rate's bucket is deeper or faster than the grant: see Rate.Borrow and Rate.Alone
 	inFallback Since // the key's owner should decide, and the fallback does
 }
 

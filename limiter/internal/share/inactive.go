@@ -22,7 +22,7 @@ type inactive struct {
 	tokens  float64
 	capped  float64 // tokens that are missing because of a cap, not because they were used
 	at      stage.Instant
-	charged atomic.Int64 // of what the bucket ever allowed
+	charged atomic.Int64 // how much of what the bucket ever allowed the level was charged with
 }
 
 // init makes r the level before the first grant.
@@ -57,7 +57,7 @@ func (r *inactive) charge(now stage.Instant, allowed int64, c *ceiling) {
 	r.at = max(r.at, now)
 }
 
-// boundCapped has no more tokens missing because of caps than are missing at all.
+// boundCapped keeps capped from being more than all tokens that are missing.
 func (r *inactive) boundCapped() {
 	if r.capped > 0 {
 		r.capped = max(min(r.capped, r.Burst-r.tokens), 0)

@@ -155,7 +155,7 @@ func (r *Rate) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 	receipt, both := unpaired(receipt)
 	actual = max(actual, 0)
 	back := r.Back(receipt, actual)
-	if back > 0 && r.extra().leaves(receipt) {
+	if back > 0 && r.extra().passesOn(receipt) {
 		if to := r.Successor(); to != nil {
 			if receipt.N = back; receipt.Rest != (countedOnly{}) {
 				receipt.Rest = nil // back is less by what was forgiven

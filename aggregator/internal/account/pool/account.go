@@ -136,16 +136,16 @@ func (k *Account) Beside(int32) (read int) { return 0 }
 
 // Configure implements account.Account.
 func (k *Account) Configure(now time.Duration, c *account.Config) {
-	k.ends(now)
+	k.endRule(now)
 	k.configure(now, c)
 	if c.Instead != nil && k.begun() {
 		k.advance(max(now, k.at), algorithm.Limit{Rate: float64(k.terms.Limit), Burst: k.terms.Burst})
 	}
 }
 
-// ends is called when a rule changes, at the first report after that: which may be long after
+// endRule is called when a rule changes, at the first report after that: which may be long after
 // the last. Until an interval ago, the earlier limit was in force.
-func (k *holdings) ends(now time.Duration) {
+func (k *holdings) endRule(now time.Duration) {
 	until := now - k.interval
 	if !k.begun() || k.terms == nil || until <= k.at {
 		return

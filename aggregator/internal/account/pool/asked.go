@@ -329,7 +329,7 @@ func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
 		return
 	}
 	after := dead(k.interval)
-	k.ends(now)
+	k.endRule(now)
 	if k.always {
 		after = max(after, k.lease)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/headgate/headgate/algorithm"
 )
 
-// fresh is the learns of a key that is new everywhere: keys have not moved between
-// owners for so long that no host holds anything of an earlier one.
+// fresh is the value of learns for a key that is new everywhere: keys have not moved between
+// owners for so long that no host holds anything of an earlier owner.
 const fresh = math.MinInt64
 
 // begin makes the pool of a key that is new here. It is full if the key is new everywhere. Else it is half full, until a

@@ -20,8 +20,8 @@ var _ account.Pooled = (*Account)(nil)
 
 // Reach implements account.Pooled.
 func (k *Account) Reach(now time.Duration, c *account.Config) account.Pooled {
-	k.ends(now)
-	k.outdate(now)
+	k.endRule(now)
+	k.markOutdated(now)
 	if c.Algorithm.Reach == algorithm.ReachNever {
 		return k
 	}
@@ -31,7 +31,7 @@ func (k *Account) Reach(now time.Duration, c *account.Config) account.Pooled {
 	return a
 }
 
-// newAsked is k, which hosts ask for tokens from now on, as c says.
+// newAsked returns the asked that goes on with k: hosts ask for tokens from now on, as c says.
 func newAsked(now time.Duration, k Account, c *account.Config) *asked {
 	a := &asked{Account: k, learned: learned.New(now)}
 	a.reach(now, c)
@@ -52,8 +52,8 @@ func (k *asked) Reached() algorithm.Reach {
 // Reach implements account.Pooled. One bucket would have what the pool and the hosts
 // have.
 func (k *asked) Reach(now time.Duration, c *account.Config) account.Pooled {
-	k.ends(now)
-	k.outdate(now)
+	k.endRule(now)
+	k.markOutdated(now)
 	if c.Algorithm.Reach != algorithm.ReachNever {
 		k.reach(now, c)
 		return k
@@ -78,14 +78,14 @@ func (k *holdings) charge(now time.Duration) {
 	}
 }
 
-// ends brings the account up to now under the rule until now.
-func (k *asked) ends(now time.Duration) {
+// endRule brings the account up to now under the rule until now.
+func (k *asked) endRule(now time.Duration) {
 	if k.rule != (exactbucket.Rule{}) {
 		k.follow(max(now, k.at), k.rule)
 	}
 }
 
-// reach takes in how hosts reach the pool under c from now on.
+// reach takes in when hosts ask under c from now on: for each event, or for what they lack.
 func (k *asked) reach(now time.Duration, c *account.Config) {
 	if always := c.Algorithm.Reach == algorithm.ReachAlways; always != k.always {
 		k.always, k.asking, k.alone = always, account.NewAsking(now), 0 // hosts asked for a part of their events before, or for all
@@ -95,9 +95,9 @@ func (k *asked) reach(now time.Duration, c *account.Config) {
 	}
 }
 
-// outdate notes that hosts may not know yet the algorithm that the key has from now on. Nothing of the
-// limit is aside under it yet.
-func (k *holdings) outdate(now time.Duration) {
+// markOutdated notes that no host has reported or asked under the algorithm that the key has from now on, and
+// that no rate is set for a host that cannot ask.
+func (k *holdings) markOutdated(now time.Duration) {
 	for _, row := range k.rows.All {
 		row.current, row.alone = false, 0
 	}
@@ -106,7 +106,7 @@ func (k *holdings) outdate(now time.Duration) {
 
 // Configure implements account.Account.
 func (k *asked) Configure(now time.Duration, c *account.Config) {
-	k.ends(now)
+	k.endRule(now)
 	before := k.terms
 	k.configure(now, c)
 	if c.Rule == nil && c.Instead == nil {
@@ -149,7 +149,7 @@ func (k *holdings) observe(now time.Duration, limit algorithm.Limit, host uint32
 		return
 	case !(r.Has > 0):
 		if !always && k.part == byDemand && limit.Rate > 0 && (k.terms == nil || !k.terms.Parent) {
-			k.leave(row, limit, r.Rates.Allowed)
+			k.setAside(row, limit, r.Rates.Allowed)
 		}
 		return
 	case always: // a host holds what it was granted here, whatever it says, until its lease ends
@@ -163,24 +163,24 @@ func (k *holdings) observe(now time.Duration, limit algorithm.Limit, host uint32
 	}
 }
 
-// leave leaves row's host, which is granted nothing, as much of limit as it uses: its fallback does
-// not follow what others demand, so it counts as if it demanded what would bring it that. What it is
-// refused is not for it. No more than the limit is held, as by others.
-func (s *sums) leave(row *row, limit algorithm.Limit, uses float64) {
+// setAside sets as much of limit aside as row's host uses, which is granted nothing: its fallback does
+// not follow what others demand, so it counts as if it demanded as much as would bring it its use.
+// What its fallback refuses does not count. All hosts together hold no more than the limit.
+func (s *sums) setAside(row *row, limit algorithm.Limit, uses float64) {
 	uses = lower(uses, limit.Rate) // more cannot be left
 	others := s.wants - float64(row.wants)
-	left := upper(limit.Rate-uses, limit.Rate/mostLeft)
+	left := upper(limit.Rate-uses, limit.Rate/mostAside)
 	s.want(row, reasonable(uses*upper(others/left, 1), limit))
 	row.weight = lower(account.Ratio(uses, limit.Rate), upper(1-s.parts.Value(), 0))
 	s.parts.Add(row.weight)
 }
 
-// mostLeft is how many times what all others demand such a host may demand, if that is more than it uses.
-const mostLeft = 64
+// mostAside is how many times as much as all others such a host may count as demanding, or its use if that is more.
+const mostAside = 64
 
-// returns notes that host asks for each event by now. What it holds is not used any more, and
-// its last report says how much of it was: until then, all that it may have used is out.
-func (k *asked) returns(now time.Duration, host uint32) {
+// asksForEach notes that host asks for each event by now. It does not use what it holds any more, and
+// its last report says how much it used. Until then, all that it may have used counts as lent.
+func (k *asked) asksForEach(now time.Duration, host uint32) {
 	i := k.rows.Find(host)
 	if i < 0 || k.rows.At(i).current {
 		return

@@ -96,7 +96,7 @@ func TestWhereHostsAskForEachEventNothingIsLent(t *testing.T) {
 	report(s, 0, 1000*weight[0], weight[0]) // it does not know the rule yet
 	report(s, 1, 1000*weight[1], 0)         // it has, and holds nothing
 	k.follow(s, bucketOf(limit))
-	k.returns(s, 2)
+	k.asksForEach(s, 2)
 	if got := k.rates(1); math.Abs(got-weight[0]) > 1e-9 {
 		t.Errorf("%v of the limit is out, want that of host 0 of %v", got, weight)
 	}
@@ -239,7 +239,7 @@ func TestAHostElsewhereLeavesOthersALittle(t *testing.T) {
 				Elapsed: interval, Allowed: 1e6, Wants: 1e6, Cost: 1, Rates: account.Rates{Allowed: 1e6}, Elsewhere: true,
 			})
 		}
-		if all, _ := account.Wanted(k); all > 300*(1+mostLeft)+1 {
+		if all, _ := account.Wanted(k); all > 300*(1+mostAside)+1 {
 			t.Errorf("%s: beside a host that wants 300/s, all want %v/s", name, all)
 		}
 	}

@@ -14,9 +14,9 @@ import (
 // level is how many tokens the pool has, and as of when.
 type level struct {
 	at    time.Duration // when pool was last brought up to date
-	limit float64       // the rate of it, then, events/s; below 0 before the key begins
+	limit float64       // the limit at that time, events/s; below 0 before the key begins
 	pool  float64       // tokens that no host holds; negative is debt
-	past  *past.Past    // what hosts may still go by; nil if nothing has changed recently
+	past  *past.Past    // limits and intervals that hosts may still go by; nil if none has changed recently
 }
 
 // begun reports whether the key has a pool.
@@ -36,7 +36,7 @@ type sums struct {
 	lent     float64   // tokens granted out of the pool, and not spent as far as the owner knows
 	starters float64   // tokens granted beside the pool
 	wants    float64   // demands, events/s
-	parts    sum.Parts // of the limit, granted as rates
+	parts    sum.Parts // the parts of the limit that are granted as rates
 	users    int32     // hosts with a demand
 	found    int32     // the row that was looked for last, or None
 }
@@ -109,12 +109,12 @@ type row struct {
 	lent    float32 // tokens granted out of the pool since the last report
 	unspent float32 // tokens that it has, as far as the owner knows; what exceeds lent is its starter
 	wants   float32
-	alone   uint16 // the part of the limit that it may use while it cannot ask, in 1/wholeLimit: see asked.aside
+	alone   uint16 // the part of the limit that it may use while it cannot ask, in 1/wholeLimit: see asked.rateAlone
 	late    account.Late
 	current bool // it has reported, or asked, under the algorithm that the key has now
 }
 
-// out is how many tokens of what row's host was lent it has left.
+// out is how many of the tokens that row's host was lent it has left, as far as the owner knows.
 func (r *row) out() float32 {
 	if r.unspent < r.lent {
 		return r.unspent
@@ -130,9 +130,9 @@ func (r *row) starter() float32 {
 	return 0
 }
 
-// lower is min, and upper is max, of numbers whose zeros are alike; a is NaN for
-// ever. To mind more makes the builtin ones cost ten instructions, each of which
-// waits for the one before.
+// lower is min, and upper is max, but for what the builtin ones do about zeros of two signs and
+// about NaN: that costs ten instructions, each of which waits for the one before. If a is NaN, so
+// is the result.
 func lower(a, b float64) float64 {
 	if b < a {
 		return b

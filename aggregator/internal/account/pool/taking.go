@@ -24,7 +24,7 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 	rule := bucketRule(k.terms, limit)
 	k.asking.Add(min(max(t.Tokens, 0), k.terms.MostDebt())) // more can never be taken
 	b := k.open(now, rule)
-	apart := false
+	apart := false // see takeOver
 	if t.Handed {
 		apart = k.takeOver(now, t.By, t.Rates)
 		b = k.open(now, rule)
@@ -34,14 +34,14 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 		b = k.open(now, rule)
 	}
 	cost := t.Tokens // which changes
-	lent := 0.0      // beside b, which may owe as much for an event: in one bucket it would be there
+	lent := 0.0      // of what hosts were lent, as much as b may owe for an event: one bucket would have it
 	if !k.always {
 		lent = lower(k.lent, lower(mostOwed*rule.Burst, owed*cost))
 	}
 	took := k.learned.Serve(now, b, t, by, k.terms, limit, apart, lent)
 	k.close(now)
 	if k.always && !t.Auto {
-		k.returns(now, host)
+		k.asksForEach(now, host)
 	}
 	row, rise := k.observeAsk(now, host, t)
 	if row != nil && took.OK && took.Wait == 0 && t.More >= 1 {

@@ -32,7 +32,7 @@ func (k *weighed) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	weighed := false
 	defer func() {
 		if !weighed {
-			k.goesOn(now, limit, host, r)
+			k.unanswered(now, limit, host, r)
 		}
 	}()
 	part, known := k.partOf(now, limit, host, r)
@@ -46,8 +46,8 @@ func (k *weighed) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	return k.Account.Report(now, limit, host, r)
 }
 
-// goesOn takes in r, which host gets no answer to.
-func (k *weighed) goesOn(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) {
+// unanswered takes in r, to which host gets no answer.
+func (k *weighed) unanswered(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) {
 	if i := k.rows.Find(host); i != rowset.None {
 		k.rows.At(i).current = false
 	}
