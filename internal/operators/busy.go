@@ -43,54 +43,52 @@ func (d *Desk) busy(_ context.Context, about []byte) (any, error) {
 	if err := json.Unmarshal(about, &w); err != nil {
 		return nil, err
 	}
-	group := d.node.Group()
 	b := busy{Keys: []busiest.Counts{}}
 	now := w.Since.Add(busiest.Periods * busiest.Step)
-	all := make([]limiter.Count, 0, d.inUse.Load()+1000) // about as many as there are
-	group.Counts(func(c limiter.Count) { all = append(all, c) })
-	inUse := len(all)
+	from := now.Add(-busiest.Now * busiest.Step)
 	first := largest.New(min(w.Most, maxBusy), func(a, b ranked) int {
 		return cmp.Or(cmp.Compare(b.rank[0], a.rank[0]), cmp.Compare(b.rank[1], a.rank[1]), strings.Compare(a.Key, b.Key))
 	})
 	programs := d.programs.names()
 	b.Programs.Keys = len(programs)
-	for _, c := range all {
+	add := func(c *limiter.Count, here bool, allowed, rejected float64) {
 		if _, too := programs[c.Key]; too {
-			programs[c.Key] = true
-		}
-	}
-	limits := d.node.Limits().Current()
-	for name, here := range programs {
-		if rule, ok := limits.Match(name); ok && !here {
-			all = append(all, limiter.Count{Key: name, Rule: rule})
-		}
-	}
-	from := now.Add(-busiest.Now * busiest.Step)
-	for i, c := range all {
-		allowed, rejected := d.recorder.Amount(c.Key, from, now)
-		allowed, rejected = allowed/topNow, rejected/topNow
-		if i < inUse {
-			b.Host.Keys++
-			b.Host.Allowed += allowed
-			b.Host.Rejected += rejected
-		}
-		if c.Fallback {
-			b.Host.Fallback++
-		}
-		if _, too := programs[c.Key]; too {
+			programs[c.Key] = here
 			a, offered := d.programs.recorder.Amount(c.Key, from, now)
 			b.Programs.Allowed += a / topNow
 			b.Programs.Offered += offered / topNow
 			allowed, rejected = allowed+a/topNow, rejected+max(offered-a, 0)/topNow
 		}
 		// A private key is shown by each member in its own way: the asker looks again.
-		if c.Rule.Shown(c.Key) == c.Key && !strings.Contains(c.Key, w.Like) {
-			continue
+		if !strings.Contains(c.Key, w.Like) && !c.Rule.Hides() {
+			return
 		}
-		if r := (ranked{c, i < inUse, rank(&c, w.Sort, allowed, rejected)}); first.Wants(r) {
+		if r := (ranked{*c, here, rank(c, w.Sort, allowed, rejected)}); first.Wants(r) {
 			first.Add(r)
 		}
 	}
+	limits := d.node.Limits().Current()
+	d.recorder.Amounts(from, now, func(of recent.Amounts) {
+		var c limiter.Count // of one key after the other: each of its own would be on the heap
+		d.node.Group().Counts(func(counted limiter.Count) {
+			c = counted
+			allowed, rejected := of(c.Key)
+			allowed, rejected = allowed/topNow, rejected/topNow
+			b.Host.Keys++
+			b.Host.Allowed += allowed
+			b.Host.Rejected += rejected
+			if c.Fallback {
+				b.Host.Fallback++
+			}
+			add(&c, true, allowed, rejected)
+		})
+		for name, here := range programs {
+			if rule, ok := limits.Match(name); ok && !here {
+				allowed, rejected := of(name)
+				add(&limiter.Count{Key: name, Rule: rule}, false, allowed/topNow, rejected/topNow)
+			}
+		}
+	})
 	for _, r := range first.Sorted() {
 		c := busiest.Counts{Key: r.Key, Held: r.Held}
 		if r.here {

@@ -22,7 +22,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate"
@@ -49,7 +48,6 @@ type Desk struct {
 	programs  *programs
 	forgets   bool           // the past is never asked for
 	top       *topkeys.Watch // nil: it is never asked which keys matter
-	inUse     atomic.Int64   // keys, when count was called last
 	counted   time.Time      // when count was called last; of Run's goroutine
 	events    *events.Feed
 	watched   watched

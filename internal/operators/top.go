@@ -101,19 +101,15 @@ func (d *Desk) count(now time.Time) {
 	d.counted = now
 	hosts := float64(max(d.node.Ring().Len(), 1))
 	group := d.node.Group()
-	keys := int64(0)
-	defer func() { d.inUse.Store(keys) }()
 	d.recorder.Step(now, func(add recent.Add) {
 		if d.top == nil {
 			group.Counts(func(c limiter.Count) {
-				keys++
 				add(c.Key, tokensOf(&c))
 			})
 			return
 		}
 		d.top.Step(elapsed, func(f func(topkeys.Count)) {
 			group.Counts(func(c limiter.Count) {
-				keys++
 				now := add(c.Key, tokensOf(&c))
 				t := topkeys.Count{
 					Key: c.Key, Rule: c.Rule.Key, Allowed: float64(now.Allowed), Rejected: float64(now.Rejected),

@@ -322,3 +322,31 @@ func TestAPeakHasNoEventsThatCostTooMuch(t *testing.T) {
 		t.Errorf("a peak of %v, and %v too costly, in %d points", most, costly, len(points))
 	}
 }
+
+func TestAmountsAreThoseOfTheirKeysInAnyOrder(t *testing.T) {
+	r := New(DefaultSamples)
+	now := time.Unix(1e9, 0)
+	step := func(allowed ...int64) {
+		now = now.Add(time.Second)
+		r.Step(now, func(add Add) {
+			for i, n := range allowed {
+				add(string(rune('a'+i)), Tokens{Allowed: n})
+			}
+		})
+	}
+	step(0, 0, 0)
+	step(1, 2, 3)
+	for _, order := range []string{"abc", "cba", "xabc", "bbb", ""} {
+		r.Amounts(now, now.Add(time.Second), func(of Amounts) {
+			for _, key := range order {
+				want := float64(key-'a') + 1
+				if key == 'x' {
+					want = 0
+				}
+				if allowed, rejected := of(string(key)); allowed != want || rejected != 0 {
+					t.Errorf("%c of %q: %v and %v, want %v", key, order, allowed, rejected, want)
+				}
+			}
+		})
+	}
+}
