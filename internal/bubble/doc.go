@@ -8,5 +8,5 @@
 //	nodes[0].For("k").Allow()
 //	calls := wire.Calls(usage.TakesTypeURL)
 //
-// Out of scope: networks that fail (package rpctest).
+// Out of scope: networks that fail (package rpctest). One lock guards the counts of a Wire.
 package bubble

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certtest makes certificates for tests, which are good for an hour.
+// Package certtest makes certificates for tests, which are good for an hour. It knows no server
+// and no client.
 package certtest
 
 import (

@@ -37,4 +37,6 @@
 // benchmarks for those. Counts differ between releases of Go, so they are
 // compared only with the one that is recorded with them. In CI any other is a
 // failure, elsewhere a loud skip.
+//
+// The package does not know what the operations mean.
 package costs

@@ -23,4 +23,6 @@
 //	}
 //
 // The package has no clock but Now, no goroutine and no state.
+//
+// It knows no keys, and not which stages there are.
 package stage

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dialled checks addresses that others are to dial.
+// Package dialled checks addresses that others are to dial. It does not know what the connections
+// carry.
 package dialled
 
 import (

@@ -13,5 +13,6 @@
 // What clients can hold is bounded here: connections, calls, bytes, and the large requests
 // that are decoded at once.
 //
-// Out of scope: who a client is and what it may do, and what answers.
+// Out of scope: who a client is and what it may do, and what answers. Each door guards its own
+// connections and requests; the rest are atomic counts.
 package doors
