@@ -201,9 +201,9 @@ func WithParent(name string, parent parent.Claiming) Option {
 	}
 }
 
-// WithAlgorithm lets rules name a weighting of the service's own: by its name, which
-// stands for the pool account, or beside another account, as in
-// `algorithm: {account: average, weigh: mine}`. All hosts of a cluster must have it.
+// WithAlgorithm lets rules name a weighting of the service's own. `algorithm: mine` has it
+// divide a pool; `algorithm: {account: average, weigh: mine}` has it divide what another
+// account keeps. All hosts of a cluster must have it.
 func WithAlgorithm(name string, weigh algorithm.Weigh) Option {
 	return func(o *options) {
 		if o.known(name) {

@@ -16,7 +16,7 @@ import (
 // events l has allowed since, and none while l's burst is zero. Because l can only take a reservation back whole, Settle
 // for a part of it first reserves anew what was used. It does not if l has too few tokens for that, or if half of
 // what was taken has filled in since. Then, and if the limit of l has changed since, Settle may give back more: at most
-// the tokens that others take in the same moment. Nothing that l does both adds tokens and says how many.
+// the tokens that others take in the same moment, because l has no call that adds tokens and returns how many.
 // A wait that would never end, because l's limit is zero, is refused. If l is nil, the Limiter refuses everything.
 func FromRate(l *rate.Limiter) *Limiter {
 	if l == nil {

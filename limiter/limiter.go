@@ -50,9 +50,9 @@ func (l *Limiter) Allow() bool {
 	return allow(context.Background(), keyOf(l), stage.Now()).OK()
 }
 
-// AllowN reports whether n events may happen at t, and takes n tokens if so. A t that
-// is earlier than that of a call before counts as that one's: so after a t in the future,
-// the bucket does not fill until then. Under
+// AllowN reports whether n events may happen at t, and takes n tokens if so. If an earlier
+// call had a later t, that t counts. So after a call with a t in the future, the bucket does
+// not fill until then. Under
 // Auto, it asks the key's owner as Allow does, if t is within the rule's ask_timeout of
 // the clock. Without a grant, and under algorithms that ask for each event, it asks
 // whatever t is, because only the remote bucket can decide.
@@ -86,9 +86,9 @@ func (l *Limiter) Wait(ctx context.Context) error { return l.WaitN(ctx, 1) }
 //   - if no wait is known to help (ErrFailed, ErrDropped), or if the key has no limiter
 //     (ErrUnmatched, ErrTooManyKeys, ErrInvalidKey) or slots (ErrInFlight).
 //
-// When ctx ends, WaitN returns ctx's error. After an error no tokens are taken, but for those
-// on top of which later callers have reserved already: as with *rate.Limiter, these callers wait
-// for as long as they were told. WaitN returns nil as soon as the rules let everything of the key
+// When ctx ends, WaitN returns ctx's error, and gives its tokens back. As with *rate.Limiter, it does not give
+// back those on top of which later callers have reserved: these wait for as long as they were told. After any
+// other error, no tokens are taken. WaitN returns nil as soon as the rules let everything of the key
 // through, as a bypass does.
 //
 // Burst is this host's part of the burst. An n above it fails although the burst of
@@ -115,9 +115,9 @@ func (l *Limiter) WaitN(ctx context.Context, n int) error {
 // Charge takes n tokens for what has happened already, allowed or not. It does nothing if n
 // is not above 0. The bucket may go into debt, which later events pay for. The deepest debt is
 // the sum of the burst, of what fills in within the rule's max_debt or max_wait (the longer of
-// the two), and of the rule's max_cost (default: the burst). What would make a deeper one is
-// forgotten. Of a single charge, reports and metrics count at most what a full bucket of the
-// whole limit can lose until then.
+// the two), and of the rule's max_cost (default: the burst). Charge forgets tokens that would
+// make a deeper debt. Reports and metrics count at most as many tokens of one charge as take a
+// full bucket of the whole limit to the deepest debt.
 func (l *Limiter) Charge(n int) { spend(keyOf(l), stage.Now(), int64(n), stage.Charge) }
 
 // SetDemand states how many events/s, or slots, this host wants: reports say

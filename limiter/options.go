@@ -51,8 +51,8 @@ func WithRemote(algorithm string, r stage.Remote) Option {
 }
 
 // WithCharges has the host send its charges to the remote of an algorithm through all, for many
-// keys in one call. Without it, the host makes a call of the remote for each key. WithCharges
-// comes after WithRemote, which removes it.
+// keys in one call. Without it, the host makes a call of the remote for each key. Put
+// WithCharges after the WithRemote of the algorithm: a later WithRemote removes it.
 func WithCharges(algorithm string, all stage.Charges) Option {
 	return func(c *keys.Config) { c.Charges[algorithm] = all }
 }

@@ -18,7 +18,7 @@ func WithPlacement(p rpc.Placement) limiter.Option { return func(c *keys.Config)
 
 // WithLevel has the Group show how many tokens the buckets of the remote of an algorithm have, which level
 // tells without waiting. Without it, the Group shows those that were left as of the last answer, and what
-// has come in since. WithLevel comes after limiter.WithRemote, which removes it.
+// has come in since. Put WithLevel after the limiter.WithRemote of the algorithm: a later WithRemote removes it.
 func WithLevel(algorithm string, level func(now stage.Instant, key string) (tokens float64, ok bool)) limiter.Option {
 	return func(c *keys.Config) {
 		if c.Levels == nil {
