@@ -52,9 +52,9 @@ func ParseChecked(name string, data []byte, check func(*Snapshot) error) (*Snaps
 	return s, nil
 }
 
-// parsed are the newest Snapshots of large texts: one change has the text before it, and the one after it, parsed at
-// several places.
-var parsed memo.Memo[Snapshot]
+// parsed are the newest Snapshots of large texts, and folders those of several files: what stays in the next one is not
+// read again. A change has one text parsed at several places.
+var parsed, folders memo.Memo[Snapshot]
 
 // largeText is how many bytes take a while to parse.
 const largeText = 1 << 16
@@ -115,7 +115,11 @@ func ParseFiles(name string, files []File) (*Snapshot, error) {
 	for i, f := range files {
 		texts[i] = decode.File(f)
 	}
-	read, whole := decode.Files(texts)
+	before, earlier := []decode.Read(nil), (*build.Content)(nil)
+	if s := folders.Find(func(s *Snapshot) bool { return s.origin.name == name }); s != nil {
+		before, earlier = s.read, &s.content
+	}
+	read, whole := decode.Files(texts, before, earlier)
 	parts, errs := make([]*Snapshot, len(files)), make([]error, len(files))
 	for i, r := range read {
 		o := origin{name: files[i].Name, text: r.Text}
@@ -128,7 +132,8 @@ func ParseFiles(name string, files []File) (*Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.parts = parts
+	s.parts, s.read = parts, read
+	folders.Add(s)
 	return s, nil
 }
 

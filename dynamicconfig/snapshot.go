@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate/headgate/dynamicconfig/internal/build"
 	"github.com/headgate/headgate/dynamicconfig/internal/compose"
+	"github.com/headgate/headgate/dynamicconfig/internal/decode"
 	"github.com/headgate/headgate/dynamicconfig/internal/fingerprint"
 	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/overlay"
@@ -28,7 +29,8 @@ type Snapshot struct {
 	sums    []uint64 // of the rules, see fingerprint.Of
 	content build.Content
 
-	parts []*Snapshot // of each file, if there are several; they know the places
+	parts []*Snapshot   // of each file, if there are several; they know the places
+	read  []decode.Read // the same, for the next time
 
 	stated  *Snapshot // of one in which Overrides hold: as the configuration states it
 	overlay overlay.Overlay

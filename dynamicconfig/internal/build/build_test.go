@@ -101,6 +101,7 @@ func TestMergeRefusesAKeyTwice(t *testing.T) {
 		p := new(strictyaml.Problems)
 		b := New(p)
 		b.Properties(rule.Properties{}, nil)
+		b.After(nil)
 		b.Merge(part("a:*"))
 		b.Merge(part(key))
 		c := b.Finish()

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/headgate/headgate/dynamicconfig/internal/glob"
-	"github.com/headgate/headgate/dynamicconfig/internal/message"
 	"github.com/headgate/headgate/dynamicconfig/internal/quantity"
 	"github.com/headgate/headgate/dynamicconfig/internal/strictyaml"
 	"github.com/headgate/headgate/dynamicconfig/rule"
@@ -34,7 +33,7 @@ func New(p *strictyaml.Problems) *Builder {
 func (b *Builder) Grow(n int) {
 	b.content.Rules = slices.Grow(b.content.Rules, n)
 	b.content.Places = slices.Grow(b.content.Places, n)
-	if b.before == nil {
+	if !b.late {
 		b.places = slices.Grow(b.places, n)
 		b.content.Keys.Index.Grow(n)
 	}
@@ -92,8 +91,10 @@ func (b *Builder) Rule(e *Entry) {
 	if e.good("key") {
 		g = b.key(e)
 	}
-	b.run.globs = append(b.run.globs, g)
-	if b.before == nil {
+	if b.run.globs = append(b.run.globs, g); g != nil && g.Exact() {
+		b.run.globs[len(b.run.globs)-1] = nil // it is made again faster than kept
+	}
+	if !b.late {
 		b.places = append(b.places, e.At)
 		b.find(i, g, e)
 	}
@@ -265,15 +266,10 @@ func (b *Builder) fillSafeCapacity(e *Entry, r *rule.Rule) {
 // Unmatched says what happens to keys without a rule, if that is not a rule.
 func (b *Builder) Unmatched(u rule.Unmatched) { b.content.Unmatched = u }
 
-// Merge takes all of a part, which has no problems, but its properties.
+// Merge takes all of a part, which has no problems, but its properties. After comes before the first part.
 func (b *Builder) Merge(part *Content) {
-	for i, r := range part.Rules {
-		b.content.Rules = append(b.content.Rules, r)
-		b.content.Places = append(b.content.Places, part.Places[i])
-		b.places = append(b.places, Mark{})
-		e := &Entry{Who: "rule " + message.Quote(r.Key), Rule: rule.Rule{Key: r.Key, Shared: r.Shared}, fields: fields{{name: "key"}}}
-		b.find(len(b.content.Rules)-1, b.key(e), e)
-	}
+	b.content.Rules = append(b.content.Rules, part.Rules...)
+	b.content.Places = append(b.content.Places, part.Places...)
 	b.content.Runs = append(b.content.Runs, part.Runs...)
 	b.content.Overrides = append(b.content.Overrides, part.Overrides...)
 	b.content.Private = b.content.Private || part.Private
@@ -289,9 +285,9 @@ func (b *Builder) Merge(part *Content) {
 func (b *Builder) Finish() *Content {
 	b.End()
 	switch {
-	case b.before == nil:
+	case !b.late:
 		b.content.Keys.Index.Finish()
-	case !b.problems.Any(): // else it is read again
+	case !b.problems.Any(): // else it is made again, or of no use
 		b.follow(b.problems)
 	}
 	return b.content

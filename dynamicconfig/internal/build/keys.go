@@ -51,7 +51,7 @@ func (k *Keys) add(i int, g *glob.Glob, r *rule.Rule) (taken int) {
 // follow finds the rules by what found those before, or else anew.
 func (b *runs) follow(problems *strictyaml.Problems) {
 	c, before := b.content, b.before
-	if c.sameKeys(before) {
+	if before != nil && c.sameKeys(before) {
 		c.Keys = before.Keys
 		return
 	}
@@ -59,8 +59,11 @@ func (b *runs) follow(problems *strictyaml.Problems) {
 	i := 0
 	for _, p := range c.Runs {
 		for j, g := range p.globs {
+			if g == nil {
+				g, _ = glob.Compile(p.Rules[j].Key) // it has no mistake
+			}
 			if taken := c.Keys.add(i, g, &p.Rules[j]); taken >= 0 {
-				problems.Add(c.Places[i], "rule %s: key: another rule has the same key", message.Quote(p.Rules[j].Key))
+				problems.Add(Mark{}, "rule %s: key: rule number %d has the same key: remove one of the two", message.Quote(p.Rules[j].Key), taken+1)
 			}
 			i++
 		}

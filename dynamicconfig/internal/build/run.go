@@ -26,7 +26,7 @@ type Run struct {
 	Sums    []uint64
 
 	places     []Mark       // of the rules' keys
-	globs      []*glob.Glob // of the rules' keys; nil for a key with a mistake
+	globs      []*glob.Glob // of the rules' keys; nil for an exact key
 	uses       []use
 	algorithms []string // of uses, each once
 	parameters bool     // uses have some
@@ -156,7 +156,8 @@ type runs struct {
 	content *Content
 	run     *Run     // that has begun
 	line    int      // of the line before it
-	before  *Content // whose Runs are used again; nil without one
+	before  *Content // which may have the same keys; nil without one
+	late    bool     // keys are compared by Finish
 }
 
 // Follows reports whether Runs of before, which may be nil, mean the same below the defaults that were taken. The
@@ -167,9 +168,13 @@ func (b *runs) Follows(before *Content) bool {
 	if before == nil || c.base == nil || before.Properties != c.Properties || !reflect.DeepEqual(before.base, c.base) {
 		return false
 	}
-	b.before = before
+	b.After(before)
 	return true
 }
+
+// After has Finish compare the keys of rules, and find rules by what finds those of before if these have the same keys.
+// before may be nil.
+func (b *runs) After(before *Content) { b.before, b.late = before, true }
 
 // Begin has the rules up to End be a Run of text, which stands below that line. There are about most rules in it.
 func (b *runs) Begin(text string, line, most int) {

@@ -112,21 +112,21 @@ func TestLargeFilesOfAFolderAreReadAsSmallOnesAre(t *testing.T) {
 	other := strings.NewReplacer("tenant-", "other-", "unmatched: {limit: 5/s, algorithm: mine}", "", "a.b", "c.d", "{fallback: closed}", "{update_interval: 5s}").Replace(large)
 	// A comment behind limits: is not plain, and means nothing.
 	slow := func(text string) []byte { return []byte(strings.Replace(text, "limits:\n", "limits: # all\n", 1)) }
-	_, fast := Files([]File{{"a", []byte(large)}, {"b", []byte(other)}})
-	_, whole := Files([]File{{"a", slow(large)}, {"b", slow(other)}})
+	_, fast := Files([]File{{"a", []byte(large)}, {"b", []byte(other)}}, nil, nil)
+	_, whole := Files([]File{{"a", slow(large)}, {"b", slow(other)}}, nil, nil)
 	if fast.Problems.Any() || whole.Problems.Any() || len(fast.Content.Rules) != 4000 {
 		t.Fatal("they have problems")
 	}
 	if !reflect.DeepEqual(places(fast.Content), places(whole.Content)) {
 		t.Error("read in two ways, they differ")
 	}
-	if p := newPart(File{"a", []byte(large)}); p.rules == nil {
+	if p := newPart(File{"a", []byte(large)}, nil); p.rules == nil {
 		t.Error("the YAML library reads the rules of a large file")
 	}
 
 	bad := strings.Replace(large, "limit: 5/s   # agreed", "limit: 5rps", 1)
 	for _, text := range [][]byte{[]byte(bad), slow(bad)} {
-		parts, _ := Files([]File{{"a", text}, {"b", []byte(other)}})
+		parts, _ := Files([]File{{"a", text}, {"b", []byte(other)}}, nil, nil)
 		var found []string
 		parts[0].Problems.Each(func(at build.Mark, message, _ string) { found = append(found, fmt.Sprint(at, message)) })
 		if len(found) != 1 || !strings.Contains(found[0], "did you mean 5/s?") || parts[1].Problems.Any() {

@@ -156,3 +156,69 @@ func TestOneChangeLeavesTheOtherRunsAlone(t *testing.T) {
 		}
 	}
 }
+
+// Files are read as they are alone, whatever files of these names said before.
+func TestWhatFilesSayDoesNotDependOnTheFilesBefore(t *testing.T) {
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("seed %d", seed)
+	all := func(parts []Read, whole Result) (all []any) {
+		for _, p := range parts {
+			all = append(all, said(p.Result))
+		}
+		if whole.Content != nil {
+			all = append(all, said(whole))
+		}
+		return all
+	}
+	valid, broken := 0, 0
+	for range 3 {
+		var files []File
+		for i, rules := range []int{5, 100, 1200} {
+			text := strings.ReplaceAll(string(many(rules)), "tenant-", fmt.Sprintf("team-%d-", i))
+			if i > 0 {
+				text = strings.NewReplacer("unmatched: {limit: 5/s, algorithm: mine}\n", "", "a.b", fmt.Sprint("a.", i)).Replace(text)
+			}
+			if i == 1 {
+				text = strings.Replace(text, "{fallback: closed}", "{update_interval: 5s}", 1)
+			}
+			files = append(files, File{fmt.Sprint("file-", i), []byte(text)})
+		}
+		before, whole := Files(files, nil, nil)
+		for range 20 {
+			next := slices.Clone(files)
+			for range 1 + random.IntN(2) {
+				f := &next[random.IntN(len(next))]
+				if random.IntN(3) == 0 {
+					f.Data = []byte(edited(string(f.Data), random))
+				} else {
+					f.Data = []byte(strings.Replace(string(f.Data), "burst: 2000", fmt.Sprint("burst: ", 100+random.IntN(100)), random.IntN(3)))
+				}
+			}
+			switch at := random.IntN(len(next)); random.IntN(8) {
+			case 0:
+				if len(next) > 2 {
+					next = slices.Delete(next, at, at+1)
+				}
+			case 1:
+				next = append(next, File{"another", next[at].Data})
+			case 2:
+				next = append(next, File{"new", []byte("limits: [{key: new, limit: 1/s}]\ndefaults: {update_interval: 7s}\n")})
+			}
+			alone, aloneWhole := Files(next, nil, nil)
+			after, afterWhole := Files(next, before, whole.Content)
+			if !reflect.DeepEqual(all(alone, aloneWhole), all(after, afterWhole)) {
+				t.Fatalf("%v\nafter other files they are\n%v\n%s", all(alone, aloneWhole), all(after, afterWhole), next)
+			}
+			if afterWhole.Content == nil {
+				broken++
+				continue
+			}
+			files, before, whole = next, after, afterWhole
+			valid++
+		}
+	}
+	if valid < 10 || broken < 5 {
+		t.Errorf("%d folders are valid, and %d have mistakes", valid, broken)
+	}
+}

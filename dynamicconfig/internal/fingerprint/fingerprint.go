@@ -5,6 +5,7 @@
 package fingerprint
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -62,7 +63,7 @@ func mean(r *build.Run) {
 		meaning = appendRule(meaning, &r.Rules[i])
 		r.Sums[i] = maphash.Bytes(seed, meaning[begin:])
 	}
-	r.Meaning = slices.Clip(meaning)
+	r.Meaning = bytes.Clone(meaning) // without the room that is left
 }
 
 // writeProperties writes p in a form that does not change from one version of headgate to the
