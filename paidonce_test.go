@@ -386,11 +386,6 @@ func TestMovesOfAQuietKeyLoseNoTokens(t *testing.T) {
 		}
 		paths = longer
 	}
-	for _, path := range []string{ // a pool that was only measured ends with the measurement
-		"auto>even:new-shadow-old even auto", "even auto>even:new-shadow-old even exact", "even redis>auto:old-shadow-new even auto exact",
-	} {
-		paths = append(paths, strings.Fields(path))
-	}
 	for _, path := range paths {
 		for _, users := range []int{1, hosts} {
 			for _, each := range []int{0, 3} { // events under each rule

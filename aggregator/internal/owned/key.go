@@ -8,7 +8,6 @@ package owned
 
 import (
 	"cmp"
-	"math"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
@@ -27,10 +26,8 @@ type Key struct {
 	Account  account.Account
 	Above    *parent.Lease // where the capacity comes from; nil: from Rule
 
-	trims time.Duration // no Trim before; ended: a pool that was only measured, and whose measurement has ended
+	trims time.Duration // no Trim before
 }
-
-const ended = time.Duration(math.MaxInt64)
 
 // New returns the key called text, which is new here at now, under the rule of c.
 func New(now time.Duration, text string, s *rules.Settings, c *account.Config, a account.Account) *Key {
@@ -54,12 +51,6 @@ func (k *Key) Adopt(now time.Duration, s *rules.Settings, named string) bool {
 // Follow puts k, which no quota counts, under s.
 func (k *Key) Follow(now time.Duration, s *rules.Settings, named string) {
 	rule, instead := s.Match(k.text, named)
-	switch measured := k.onlyMeasured(named); {
-	case measured && rule == nil && rules.IsPooled(named):
-		k.trims = ended
-	case k.trims == ended:
-		k.trims = now
-	}
 	k.Rule, k.Settings = rule, s
 	k.Count(1)
 	k.Above = k.Above.Follow(k.Rule, s.Shadows(k.Rule, named))
@@ -68,14 +59,6 @@ func (k *Key) Follow(now time.Duration, s *rules.Settings, named string) {
 		c = &account.Config{Settings: &s.Accounts}
 	}
 	k.Account.Configure(now, c)
-}
-
-// onlyMeasured reports whether hosts were not answered by k, which is under the algorithm called named.
-func (k *Key) onlyMeasured(named string) bool {
-	if k.Rule == nil {
-		return k.trims == ended
-	}
-	return k.Settings.Shadows(k.Rule, named) && !rules.Disabled(k.Rule)
 }
 
 // Room reports whether k's account knows host, or may at now: if it has max_hosts_per_key,

@@ -91,7 +91,7 @@ func (ks *Keys) Make(now time.Duration, sh *Shard, s *rules.Settings, c *account
 // Adopt is Key.Adopt of k, which is in sh, unless s has k's account go on under another
 // name: then k goes to the map of that, if the key is not there.
 func (ks *Keys) Adopt(now time.Duration, sh *Shard, k *Key, s *rules.Settings, named string, hash uint64) bool {
-	if s.Number > k.Settings.Number && !k.onlyMeasured(named) { // of two accounts, the one that answered goes on
+	if s.Number > k.Settings.Number && (!k.Settings.Shadows(k.Rule, named) || rules.Disabled(k.Rule)) { // of two accounts, the one that answered goes on
 		rule, instead := s.Match(k.text, named)
 		if to := s.Successor(instead, named); rule == nil && to != "" && sh.Map(to).Find(hash, k.text) == nil {
 			if c, err := s.Config(instead, to); err == nil {
@@ -170,7 +170,7 @@ func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.E
 	if leases && !owns {
 		l.Elsewhere(now + s.Accounts.Interval) // when the next sweep is due
 	}
-	over := isOver(s, k, e.Algorithm)
+	over := ended(s, k, e.Algorithm)
 	if k.Account.Expire(now, ks.Hosts.Gone); over {
 		k.Account.Expire(now+forever, ks.Hosts.Gone) // with what hosts hold, because no host reports it again
 	}
@@ -192,13 +192,13 @@ func (ks *Keys) Sweep(now time.Duration, s *rules.Settings, sh *Shard, e table.E
 // forever is a time after which no host is known.
 const forever = 365 * 24 * time.Hour
 
-// isOver reports whether k, which is under s and the algorithm called named, was only measured, or is a pool, and the rule does
-// not have it decide or measured any more, while another pool of the key answers, or none is needed.
-func isOver(s *rules.Settings, k *Key, named string) bool {
+// ended reports whether k, which is under s and the algorithm called named, is a pool that the rule
+// does not have decide or measured any more, while another pool of the key answers, or none is needed.
+func ended(s *rules.Settings, k *Key, named string) bool {
 	if k.Rule != nil {
 		return false
 	}
 	_, instead := s.Match(k.text, named)
 	_, measured := dynamicconfig.Plain(named)
-	return measured || k.onlyMeasured(named) || rules.IsPooled(named) && s.Successor(instead, named) != ""
+	return measured || rules.IsPooled(named) && s.Successor(instead, named) != ""
 }
