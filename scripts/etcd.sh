@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# etcd.sh PORT DIR: an etcd server on 127.0.0.1:PORT, which talks to its peers on PORT+10000,
+# etcd.sh PORT DIR [OPTION...]: an etcd server on 127.0.0.1:PORT, which talks to its peers on PORT+10000,
 # with its data in DIR, in this very process, so that signals reach it. Installs Debian's
 # package if it is not there and root asks.
 # etcd.sh --install: only that.
@@ -26,7 +26,8 @@ fi
 [ "$1" != --install ] || exit 0
 
 port=$1 dir=$2
+shift 2
 peer=http://127.0.0.1:$((port + 10000))
 exec etcd --name headgate --data-dir "$dir" --logger zap --log-level error \
 	--listen-client-urls "http://127.0.0.1:$port" --advertise-client-urls "http://127.0.0.1:$port" \
-	--listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" --initial-cluster "headgate=$peer"
+	--listen-peer-urls "$peer" --initial-advertise-peer-urls "$peer" --initial-cluster "headgate=$peer" "$@"

@@ -11,10 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/dynamicconfig/history"
@@ -31,6 +34,10 @@ const (
 	DefaultPoll    = time.Second
 	DefaultTimeout = 2 * time.Second
 )
+
+// largest is how much the client sends in one request: more than limits may have. Servers
+// take less, unless they are told to take more.
+const largest = 32 << 20
 
 // Store is a history of limits, and the dynamicconfig.Source of its newest version. Safe
 // for concurrent use, also by several processes. Make it with New or Open, and close it.
@@ -82,6 +89,9 @@ func New(config clientv3.Config, options ...Option) (*Store, error) {
 	})
 	if s.config.DialTimeout == 0 { // bounds a login, which has no other bound
 		s.config.DialTimeout = s.timeout
+	}
+	if s.config.MaxCallSendMsgSize == 0 {
+		s.config.MaxCallSendMsgSize = largest
 	}
 	s.config.DialOptions = append([]grpc.DialOption{delays}, config.DialOptions...)
 	s.Source = history.NewSource(s, s.poll)
@@ -183,6 +193,18 @@ func (s *Store) commit(ctx context.Context, what string, compare []clientv3.Cmp,
 	case within.Err() != nil && ctx.Err() == nil:
 		return nil, s.silent(what, err)
 	default:
-		return nil, fmt.Errorf("%s: %s: %w", s.at(), what, err)
+		return nil, fmt.Errorf("%s: %s: %w%s", s.at(), what, err, remedy(err))
+	}
+}
+
+// remedy says what to do about an error of etcd, if that is known.
+func remedy(err error) string {
+	switch {
+	case errors.Is(err, rpctypes.ErrNoSpace):
+		return ": remove old versions with headgate limits prune, compact and defragment etcd, and disarm its alarm, each with etcdctl; or raise --quota-backend-bytes of its servers"
+	case errors.Is(err, rpctypes.ErrRequestTooLarge), status.Code(err) == codes.ResourceExhausted:
+		return ": raise --max-request-bytes of etcd's servers above the size of the limits"
+	default:
+		return ""
 	}
 }

@@ -19,13 +19,17 @@ import (
 	"github.com/headgate/headgate/internal/testrun"
 )
 
-// server is the etcd of all tests.
-var server = servertest.Server{Name: "etcd", Script: "../../scripts/etcd.sh", Answers: func(address string) bool {
-	s := open("etcd://" + address)
-	defer s.Close()
-	_, err := s.Newest(context.Background())
-	return errors.Is(err, history.ErrEmpty)
-}}
+// server is the etcd of all tests but those for which it is too small.
+var server = newServer()
+
+func newServer(options ...string) servertest.Server {
+	return servertest.Server{Name: "etcd", Script: "../../scripts/etcd.sh", Options: options, Answers: func(address string) bool {
+		s := open("etcd://" + address)
+		defer s.Close()
+		_, err := s.Newest(context.Background())
+		return errors.Is(err, history.ErrEmpty)
+	}}
+}
 
 // places counts the prefixes.
 var places int
@@ -176,6 +180,61 @@ func TestALoginDoesNotWaitForASilentEtcd(t *testing.T) {
 	defer s.Close()
 	_, err = s.Newest(t.Context())
 	if want := "etcd at http://" + l.Addr().String() + ": log in: no answer within 50ms: check that it runs"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %q", err, want)
+	}
+}
+
+// Servers that are told to take them take limits as large as a file may be. Others refuse
+// them, and the error says what to tell them.
+func TestLargeLimits(t *testing.T) {
+	server.Start(t)
+	large := newServer("--max-request-bytes", "17000000")
+	t.Cleanup(large.Remove)
+	large.Start(t)
+	for _, size := range []int{1_800_000, 3_000_000, 16_500_000} {
+		text := "limits:\n  - key: a\n    limit: 1/s\n" + strings.Repeat("# and so on, as in many rules\n", size/30)
+		change := history.Change{Text: text, Author: "ada", Message: "large"}
+		for address, want := range map[string]string{
+			server.Address(): "raise --max-request-bytes of etcd's servers",
+			large.Address():  "",
+		} {
+			s, err := Open(fmt.Sprintf("etcd://%s/large%d", address, size), WithTimeout(patience))
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := s.Append(t.Context(), change)
+			switch {
+			case want != "":
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("%d bytes: %v, want %q", size, err, want)
+				}
+			case err != nil:
+				t.Errorf("%d bytes: %v", size, err)
+			default:
+				if v, err = s.Get(t.Context(), v.Number); err != nil || v.Text != text {
+					t.Errorf("%d bytes: read again: %d bytes, %v", size, len(v.Text), err)
+				}
+			}
+			s.Close()
+		}
+	}
+}
+
+// An etcd that is full says how to make room.
+func TestAFullEtcd(t *testing.T) {
+	full := newServer("--quota-backend-bytes", "400000")
+	t.Cleanup(full.Remove)
+	full.Start(t)
+	s := open("etcd://" + full.Address())
+	defer s.Close()
+	var err error
+	for number := int64(0); number < 100 && err == nil; number++ {
+		_, err = s.Append(t.Context(), history.Change{
+			Base: number, Author: "ada", Message: "more",
+			Text: fmt.Sprintf("limits: []\n# %d\n", number) + strings.Repeat("# many rules\n", 8_000),
+		})
+	}
+	if want := "headgate limits prune"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("%v, want %q", err, want)
 	}
 }

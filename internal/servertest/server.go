@@ -40,8 +40,9 @@ type Server struct {
 	// Name is what messages call it.
 	Name string
 
-	// Script installs it, with --install, and runs it, with PORT and DIR.
-	Script string
+	// Script installs it, with --install, and runs it, with PORT, DIR and Options.
+	Script  string
+	Options []string
 
 	// Answers reports whether the server at address, host:port, is ready.
 	Answers func(address string) bool
@@ -61,7 +62,7 @@ func (s *Server) Start(t testing.TB) {
 	if s.dir == "" {
 		s.prepare(t)
 	}
-	s.command = exec.CommandContext(context.Background(), "sh", s.Script, strconv.Itoa(s.port), s.data())
+	s.command = exec.CommandContext(context.Background(), "sh", append([]string{s.Script, strconv.Itoa(s.port), s.data()}, s.Options...)...)
 	s.command.Stdout, s.command.Stderr = &s.output, &s.output
 	s.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // for Kill
 	if err := s.command.Start(); err != nil {
