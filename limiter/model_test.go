@@ -132,6 +132,7 @@ type keyRef struct {
 	moved   float64 // how much more that may be, because the key came from another bucket
 	taken   float64 // from buckets on this host, ever
 	spent   float64 // allowed or charged, ever, whatever bucket it came from
+	deepest float64 // what a bucket could lack at most under the rules since then, but for the one in force
 	changes int     // how often another bucket or level may have come into force
 	ahead   int     // loans that its host asked for ahead
 	live    bool
@@ -1215,7 +1216,10 @@ func (m *model) change(stated dynamicconfig.Rule) {
 		// Or with what was used before, which the key remembers while its level does not show it,
 		// and with a charge that brought the inactive bucket as deep into debt as one can. A larger burst of a bucket
 		// that takes over has to fill in first.
-		deep := max(before.Burst+before.MostDebt(), rule.Burst+rule.MostDebt())
+		if k.spent > 0 { // it remembers use that a later burst has no room for
+			k.deepest = max(k.deepest, before.Burst+before.MostDebt())
+		}
+		deep := max(k.deepest, rule.Burst+rule.MostDebt())
 		k.moved += max(float64(missing), min(k.spent, max(float64(missing)+max(before.Burst, rule.Burst), deep))) + max(rule.Burst-before.Burst, 0)
 	}
 	for _, s := range m.sides {
