@@ -175,8 +175,10 @@ func TestARemoteBucketIsChargedOnceInEachMode(t *testing.T) {
 				})
 				spend(mode)
 			}
+			d := key.Decide(t.Context(), 0, 0)
+			defer func() { t.Logf("the last decision: %+v", d) }()
 			eventually(t, fmt.Sprintf("%d or %d are left", 1000-spent-2, 1000-spent), func() bool {
-				d := key.Decide(t.Context(), 0, 0)
+				d = key.Decide(t.Context(), 0, 0)
 				estimated := int(d.Left) == 1000-spent-2 // without a grant, the host takes what was settled for used
 				return d.By == to && (int(d.Left) == 1000-spent || estimated)
 			})
