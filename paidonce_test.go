@@ -386,6 +386,11 @@ func TestMovesOfAQuietKeyLoseNoTokens(t *testing.T) {
 		}
 		paths = longer
 	}
+	for _, path := range []string{ // a pool that was measured goes on, and was charged
+		"auto>even:new-shadow-old even auto", "auto>redis:new-shadow-old redis auto", "auto>even:new-shadow-old even redis auto",
+	} {
+		paths = append(paths, strings.Fields(path))
+	}
 	for _, path := range paths {
 		for _, users := range []int{1, hosts} {
 			for _, each := range []int{0, 3} { // events under each rule

@@ -163,7 +163,7 @@ func (b *before) settleBuckets(p *passed) {
 		rule = b.plan.Rule
 		a.most = max(a.most, rule.Burst)
 	}
-	measured, _ := b.measuredRemote()
+	measured := b.measuredRemote()
 	for i := range a.buckets {
 		of := &a.buckets[i]
 		of.observe(b.now)
@@ -271,7 +271,7 @@ func (b *before) settleAnswering(level stage.Level, p *passed) {
 
 // heard reports whether the bucket that answers, or that a migration measures, was asked.
 func heard(b *before) bool {
-	measured, _ := b.measuredRemote()
+	measured := b.measuredRemote()
 	return slices.ContainsFunc(b.account.buckets, func(of bucket) bool {
 		return of.latest.asked != 0 && (of.name == b.plan.answering() || measured != nil && of.name == measured.Name())
 	})
@@ -361,10 +361,13 @@ func (b *before) lacking(level stage.Level) float64 {
 	return max(level.Burst-level.Tokens, float64(r.Spent(b.now)), paid)
 }
 
-// lender is the part that answers, if its tokens are a grant of the key's owner out of its pool; else nil.
+// lender is the part that answers if it lends; else nil.
 func lender(b *before) *report.Subject {
-	if r := b.answering(); r == nil || !r.Granted() || !r.Terms().Traits.Pooled {
-		return nil
+	if b.answering() != nil && lends(b.pair[b.plan.Answers]) {
+		return b.pair[b.plan.Answers]
 	}
-	return b.pair[b.plan.Answers]
+	return nil
 }
+
+// lends reports whether the tokens of s are a grant of the key's owner out of its pool.
+func lends(s *report.Subject) bool { return s.Rate.Granted() && s.Rate.Terms().Traits.Pooled }

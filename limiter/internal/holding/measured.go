@@ -9,13 +9,21 @@ import (
 )
 
 // settleMeasured sets what the bucket that a migration measures lacks: what the key used, less what the bucket refused, and
-// what it gave although the part that answers refused.
+// what it gave although the part that answers refused. What the owner of a grant was not told yet does not count.
 func (b *before) settleMeasured(level stage.Level, p *passed) {
-	measured, differed := b.measuredRemote()
+	measured, differed := b.measured()
 	if measured == nil {
 		return
 	}
 	a := &b.account
+	if !stageOf(measured).Level(b.now).Remote {
+		if lends(measured) {
+			of := a.bucket(measured.Name())
+			of.lack, of.limit = a.lack, a.rule.Limit
+			of.lack.fill(float64(differed.refused + measured.Unreported(b.now) + measured.Uncharged()))
+		}
+		return
+	}
 	of := a.bucket(measured.Name())
 	missed, back, gave := float64(differed.refused-of.differed.refused), float64(of.latest.back), float64(differed.gave-of.differed.gave)
 	if level.Remote { // both buckets show what hosts use
@@ -40,16 +48,23 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 	a.shareHeard(measured)
 }
 
-// measuredRemote is the part of a remote bucket that a migration measures; nil if there is none. That
-// bucket was charged with all that the part that answers allowed, except for the tokens that it refused, and with what it
-// gave although that part refused.
-func (b *before) measuredRemote() (s *report.Subject, unlike differed) {
+// measuredRemote is the part of a remote bucket that a migration measures; nil if there is none.
+func (b *before) measuredRemote() *report.Subject {
+	if s, _ := b.measured(); s != nil && stageOf(s).Level(b.now).Remote {
+		return s
+	}
+	return nil
+}
+
+// measured is the part that a migration measures; nil if there is none. Its bucket was charged with all that the part that
+// answers allowed, except for the tokens that it refused, and with what it gave although that part refused.
+func (b *before) measured() (s *report.Subject, unlike differed) {
 	m := b.Migration()
 	if m == nil || m.stages == nil {
 		return nil, unlike
 	}
 	i := b.plan.measured()
-	if i < 0 || !stageOf(b.pair[i]).Level(b.now).Remote {
+	if i < 0 {
 		return nil, unlike
 	}
 	counts := m.counts()
