@@ -180,6 +180,9 @@ func (b *Bucket) Spilt(now time.Duration) float64 {
 	return b.spilt
 }
 
+// Under reports whether rule is the one of b.
+func (b *Bucket) Under(rule Rule) bool { return b.rule == rule.valid() }
+
 // Rate is how fast b fills, in tokens/s.
 func (b *Bucket) Rate() float64 { return b.rule.Rate }
 

@@ -292,8 +292,7 @@ func (k *holdings) need(wants, rate, cost, sigmas float64) float64 {
 // the pool, since it was last asked, and fills as that does, because nothing is out: then no
 // fraction of a token is lost, however often the owner is asked.
 func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
-	whole = rule == k.rule && k.pool == k.settled && k.lent == 0 && k.rates(1) == 0 && (now >= k.learns || !k.moved && k.out == 0) &&
-		k.bucket.Rate() == rule.Rate && k.bucket.Burst() == rule.Burst
+	whole = rule == k.rule && k.pool == k.settled && k.lent == 0 && k.rates(1) == 0 && (now >= k.learns || !k.moved && k.out == 0) && k.bucket.Under(rule)
 	since := k.at
 	earlier, limit := algorithm.Limit{Rate: k.limit, Burst: cmp.Or(k.rule.Burst, rule.Burst)}, limitOf(rule)
 	k.advance(now, earlier)

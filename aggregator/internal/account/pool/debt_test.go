@@ -12,6 +12,7 @@ import (
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
+	"github.com/headgate/headgate/rpc/usage"
 )
 
 // A host is charged 3,000 tokens of a limit of 100/s, which the rule lets it borrow. However
@@ -179,5 +180,51 @@ func TestTheUseOfAHostWithoutAGrantIsOfTheWholeLimit(t *testing.T) {
 	k.Report(0, part, 1, &account.Report{Elapsed: 10 * s, Allowed: 1000, Cost: 1})
 	if owed := before - plain(k).pool; owed > 1000*recent/10+1 {
 		t.Errorf("1000 in 10 s of a limit of 100/s cost %v", owed)
+	}
+}
+
+// A rule changes what one event may do, and neither its limit nor its burst. The next event of a key
+// in use is decided by it.
+func TestWhatOneEventMayDoFollowsItsRule(t *testing.T) {
+	limit := algorithm.Limit{Rate: 1, Burst: 10}
+	unset := func(*dynamicconfig.Rule) {}
+	owes := func(r *dynamicconfig.Rule) { r.MaxDebt, r.MaxCost = time.Minute, 20 }
+	waits := func(r *dynamicconfig.Rule) { r.MaxWait = time.Minute }
+	for _, c := range []struct {
+		what          string
+		before, after func(*dynamicconfig.Rule)
+		cost          float64
+		passes        bool
+	}{
+		{"a debt is allowed", unset, owes, 15, true},
+		{"no debt is allowed", owes, unset, 15, false},
+		{"a larger cost is allowed", func(r *dynamicconfig.Rule) { r.MaxCost = 5 }, unset, 8, true},
+		{"a smaller cost is allowed", unset, func(r *dynamicconfig.Rule) { r.MaxCost = 5 }, 8, false},
+		{"a longer wait is allowed", func(r *dynamicconfig.Rule) { r.MaxWait = time.Second }, waits, 10, true},
+		{"a shorter wait is allowed", waits, func(r *dynamicconfig.Rule) { r.MaxWait = time.Second }, 10, false},
+	} {
+		for _, name := range []string{algorithm.NameAuto, algorithm.NameExact} {
+			config := reaching(name)
+			follow := func(now time.Duration, k *asked, change func(*dynamicconfig.Rule)) *asked {
+				rule := *config.Rule
+				rule.Limit, rule.Burst, rule.MaxCost, rule.MaxWait, rule.MaxDebt = 1, limit.Burst, limit.Burst, 0, 0
+				change(&rule)
+				config.Rule = &rule
+				if k == nil {
+					k, _ = New(now, time.Hour, config).(*asked)
+				}
+				k.Configure(now, config)
+				return k
+			}
+			k := follow(0, nil, c.before)
+			if event := (usage.Take{Tokens: 2, Longest: time.Minute}); !k.Take(1, limit, &event, 0, 1).OK {
+				t.Fatalf("%s, %s: an event of 2 is refused by a full bucket", name, c.what)
+			}
+			follow(2, k, c.after)
+			event := usage.Take{Tokens: c.cost, Longest: time.Minute}
+			if took := k.Take(3, limit, &event, 0, 1); took.OK != c.passes {
+				t.Errorf("%s, %s: an event of %v passes: %t, want %t", name, c.what, c.cost, took.OK, c.passes)
+			}
+		}
 	}
 }
