@@ -47,7 +47,7 @@ func TestAHostHasItsLabelsByItsAddressAndByItsIdentity(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			for _, d := range demands {
-				zones[d.Host] = d.Labels["zone"]
+				zones[d.Host] = d.Labels.Get("zone")
 			}
 			algorithm.RequestWeighted(capacity, demands, parts)
 		}))

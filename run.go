@@ -320,11 +320,11 @@ func labelsOf(hosts []ringpop.Host) map[string]algorithm.Labels {
 	labels := make(map[string]algorithm.Labels)
 	for _, h := range hosts {
 		if h.Identity != "" {
-			labels[h.Identity] = h.LabelMap()
+			labels[h.Identity] = algorithm.NewLabels(h.LabelMap())
 		}
 	}
 	for _, h := range hosts { // an address is of one host alone
-		labels[h.Address] = h.LabelMap()
+		labels[h.Address] = algorithm.NewLabels(h.LabelMap())
 	}
 	return labels
 }

@@ -565,3 +565,29 @@ func TestAPartThatIsNoneIsNotWhatAHostHas(t *testing.T) {
 		}
 	}
 }
+
+// Of two weighers that fail all the time, the log names both.
+func TestTheLogNamesEachWeigherThatFails(t *testing.T) {
+	registry := algorithm.Builtin()
+	for _, name := range []string{"first", "second"} {
+		if err := registry.Register(name, func(float64, []algorithm.Demand, []float64) { panic("a bug in " + name) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var log bytes.Buffer
+	a := New(registry, snapshot(t, cadence,
+		dynamicconfig.Rule{Key: "a", Limit: 100, Algorithm: "first"},
+		dynamicconfig.Rule{Key: "b", Limit: 100, Algorithm: "second"},
+	), WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	a.Moved(-time.Hour) // so it has nothing to learn
+	const minutes = 10
+	for now := time.Second; now <= minutes*time.Minute; now += time.Second {
+		step(t, a, now, "host", reportOf("first", 10, 10, time.Second, "a"))
+		step(t, a, now, "host", reportOf("second", 10, 10, time.Second, "b"))
+	}
+	for _, name := range []string{"first", "second"} {
+		if n := strings.Count(log.String(), "algorithm="+name); n == 0 || n > minutes+1 {
+			t.Errorf("in %d minutes, %d lines name %s", minutes, n, name)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
@@ -29,7 +30,7 @@ func valid(g account.Grant) bool {
 	return g.Weight >= 0 && g.Weight <= 1 && amount(g.Burst) && amount(g.Used) && amount(g.Tokens)
 }
 
-// A line about refusals, and one about algorithms that fail, is logged so
+// A line about refusals, and one about each algorithm that fails, is logged so
 // often at most: a peer or an algorithm that always errs must not fill the log.
 const (
 	refusalsEvery = 10 * time.Second
@@ -40,7 +41,7 @@ const (
 type journal struct {
 	log      *slog.Logger
 	metrics  metrics
-	blamed   pace.Pacer
+	blamed   sync.Map // to *pace.Pacer, by the algorithm
 	refusals pace.Pacer
 }
 
@@ -54,7 +55,8 @@ func (j *journal) refuse(now time.Duration, host, what string, err error) {
 
 // blame logs what an algorithm did wrong at now with the key that is shown as key.
 func (j *journal) blame(now time.Duration, algorithm, key string, err error) {
-	if _, ok := j.blamed.Next(now, blameEvery); !ok {
+	every, _ := j.blamed.LoadOrStore(algorithm, new(pace.Pacer))
+	if _, ok := every.(*pace.Pacer).Next(now, blameEvery); !ok { //nolint:errcheck // nothing else is stored
 		return
 	}
 	log := j.log

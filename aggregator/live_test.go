@@ -590,7 +590,7 @@ func TestAWeighFollowsTheLabelsOfMembers(t *testing.T) {
 	registry := algorithm.Builtin()
 	if err := registry.Register("zone-a", func(capacity float64, demands []algorithm.Demand, parts []float64) {
 		for i, d := range demands {
-			if d.Labels["zone"] == "a" {
+			if d.Labels.Get("zone") == "a" {
 				parts[i] = capacity
 			}
 		}
@@ -601,7 +601,7 @@ func TestAWeighFollowsTheLabelsOfMembers(t *testing.T) {
 	c := newCrowd(a, 100, 200, 200)
 	c.names = []string{"zone-a", "zone-a"}
 	for favoured := range c.names {
-		a.Label(map[string]algorithm.Labels{fmt.Sprint("host", favoured): {"zone": "a"}})
+		a.Label(map[string]algorithm.Labels{fmt.Sprint("host", favoured): algorithm.NewLabels(map[string]string{"zone": "a"})})
 		for range 10 {
 			c.round(t, 3*s)
 		}

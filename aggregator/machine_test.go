@@ -306,7 +306,9 @@ func TestAnOwnerOutlivesAnyMessagesAndRules(t *testing.T) {
 				m.T = t
 				m.handsOver(func(key string) bool { return key[0]%2 == 0 == odd })
 			},
-			"labels":  func(*rapid.T) { m.a.Label(map[string]algorithm.Labels{"h0": {"zone": "a"}}) },
+			"labels": func(*rapid.T) {
+				m.a.Label(map[string]algorithm.Labels{"h0": algorithm.NewLabels(map[string]string{"zone": "a"})})
+			},
 			"refills": func(t *rapid.T) { m.a.Refill(machineKeys.Draw(t, "key")) },
 			"": func(t *rapid.T) {
 				if n := m.a.keys.Len(); n < 0 || n > 1000 {

@@ -36,8 +36,21 @@ type Demand struct {
 // perClient is what d wants for each of its clients.
 func (d *Demand) perClient() float64 { return d.Wants / d.Clients }
 
-// Labels are what membership says about a host. They are not to be changed.
-type Labels map[string]string
+// Labels are what membership says about a host. They do not change: all keys share them. The
+// zero Labels are none.
+type Labels struct{ values map[string]string }
+
+// NewLabels returns Labels with these values by name, which the caller does not change any more.
+func NewLabels(values map[string]string) Labels { return Labels{values} }
+
+// Get is the value of the label called name; empty if there is none.
+func (l Labels) Get(name string) string { return l.values[name] }
+
+// Has reports whether there is a label called name.
+func (l Labels) Has(name string) bool {
+	_, ok := l.values[name]
+	return ok
+}
 
 // Limit is what is shared: Rate in events/s and Burst in tokens, for the
 // whole cluster; finite, ≥ 0.

@@ -26,9 +26,9 @@ func main() { show(os.Stdout) }
 // show prints how 100 events/s are divided.
 func show(w io.Writer) {
 	demands := []algorithm.Demand{
-		{Host: "a1", Labels: algorithm.Labels{"zone": "a"}, Wants: 60},
-		{Host: "a2", Labels: algorithm.Labels{"zone": "a"}, Wants: 30},
-		{Host: "b1", Labels: algorithm.Labels{"zone": "b"}, Wants: 120},
+		{Host: "a1", Labels: algorithm.NewLabels(map[string]string{"zone": "a"}), Wants: 60},
+		{Host: "a2", Labels: algorithm.NewLabels(map[string]string{"zone": "a"}), Wants: 30},
+		{Host: "b1", Labels: algorithm.NewLabels(map[string]string{"zone": "b"}), Wants: 120},
 	}
 	for _, one := range []struct {
 		name  string

@@ -33,7 +33,7 @@ func zoneADouble(capacity float64, demands []algorithm.Demand, parts []float64) 
 	all := 0.0
 	for i, d := range demands {
 		parts[i] = d.Wants
-		if d.Labels["zone"] == "a" {
+		if d.Labels.Get("zone") == "a" {
 			parts[i] *= 2
 		}
 		all += parts[i]

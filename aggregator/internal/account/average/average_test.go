@@ -128,7 +128,7 @@ func TestAWeighSeesWhoHostsAre(t *testing.T) {
 		}
 	}})
 	c.Member = func(host uint32) account.Member {
-		return account.Member{Name: fmt.Sprint("host", host), Labels: algorithm.Labels{"zone": fmt.Sprint(host % 2)}}
+		return account.Member{Name: fmt.Sprint("host", host), Labels: algorithm.NewLabels(map[string]string{"zone": fmt.Sprint(host % 2)})}
 	}
 	a := New(0, 0, c)
 	limit := algorithm.Limit{Rate: 100, Burst: 50}
@@ -139,7 +139,7 @@ func TestAWeighSeesWhoHostsAre(t *testing.T) {
 	}
 	for _, d := range seen {
 		host := int(d.Host[4] - '0')
-		if d.Labels["zone"] != fmt.Sprint(host%2) || !near(d.Wants, float64(host+1)) || d.Has != 0.5 || d.Clients != 1 {
+		if d.Labels.Get("zone") != fmt.Sprint(host%2) || !near(d.Wants, float64(host+1)) || d.Has != 0.5 || d.Clients != 1 {
 			t.Errorf("%+v", d)
 		}
 	}

@@ -133,7 +133,7 @@ func TestAWeighSeesNamesAndLabels(t *testing.T) {
 	var seen []algorithm.Demand
 	c := under(algorithm.Algorithm{Weigher: algorithm.Weigher{Weigh: func(_ float64, demands []algorithm.Demand, _ []float64) { seen = demands }}})
 	c.Member = func(host uint32) account.Member {
-		return account.Member{Name: fmt.Sprint("host", host), Labels: algorithm.Labels{"zone": fmt.Sprint(host % 2)}}
+		return account.Member{Name: fmt.Sprint("host", host), Labels: algorithm.NewLabels(map[string]string{"zone": fmt.Sprint(host % 2)})}
 	}
 	k := New(0, 0, c)
 	for host := range uint32(3) {
@@ -145,7 +145,7 @@ func TestAWeighSeesNamesAndLabels(t *testing.T) {
 		}
 	}
 	for i, d := range seen {
-		if d.Host != fmt.Sprint("host", i) || d.Labels["zone"] != fmt.Sprint(i%2) || d.Wants != float64(i+1) {
+		if d.Host != fmt.Sprint("host", i) || d.Labels.Get("zone") != fmt.Sprint(i%2) || d.Wants != float64(i+1) {
 			t.Errorf("%+v", d)
 		}
 	}
