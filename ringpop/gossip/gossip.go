@@ -75,8 +75,8 @@ func (c Config) Validate() error {
 	if len(c.Cluster) == 0 || len(c.Cluster) > memberlist.LabelMaxSize {
 		errs = append(errs, fmt.Errorf("gossip: the cluster's name has %d bytes: give all hosts one name of 1 to %d", len(c.Cluster), memberlist.LabelMaxSize))
 	}
-	if err := dialable(c.Host.Address); err != nil {
-		errs = append(errs, fmt.Errorf("gossip: this host's address: %w", err))
+	if err := checkMember(c.Host); err != nil {
+		errs = append(errs, fmt.Errorf("gossip: this host's address or labels: %w", err))
 	}
 	if _, port, err := net.SplitHostPort(c.Listen); err != nil || port == "" {
 		errs = append(errs, fmt.Errorf("gossip: listen %q is not host:port: write it as in 10.0.0.7:7946", c.Listen))
@@ -88,9 +88,6 @@ func (c Config) Validate() error {
 	}
 	if c.JoinWithin < 0 || c.Rejoin < 0 {
 		errs = append(errs, errors.New("gossip: a time is negative: use 0 for the default"))
-	}
-	if err := c.Host.ValidateLabels(); err != nil {
-		errs = append(errs, fmt.Errorf("gossip: %w", err))
 	}
 	leaving := c.meta()
 	leaving.Leaving = true // which is all that a host may say
@@ -334,8 +331,9 @@ func (d *delegate) NodeMeta(int) []byte {
 func (d *delegate) NotifyJoin(n *memberlist.Node) {
 	(*Members)(d).note(n, true)
 	said, err := decodeMeta(n.Meta)
+	host := ringpop.Host{Address: n.Name, Identity: said.Identity, Labels: said.Labels}
 	if err == nil {
-		err = dialable(n.Name)
+		err = checkMember(host)
 	}
 	if err != nil {
 		d.board.Down(n.Name, err.Error()) // if it could be read before
@@ -348,7 +346,7 @@ func (d *delegate) NotifyJoin(n *memberlist.Node) {
 		d.board.Left(n.Name)
 		return
 	}
-	d.board.Up(ringpop.Host{Address: n.Name, Identity: said.Identity, Labels: said.Labels}, said.Observer)
+	d.board.Up(host, said.Observer)
 	d.board.Holds(n.Name, said.Waiting.has(d.config.Host.Address))
 }
 

@@ -366,6 +366,29 @@ func TestALongNameIsNotOnTheRing(t *testing.T) {
 	}
 }
 
+// A Node refuses a list with an address that no host can call, or with labels that mean nothing. So a host that
+// says such things of itself is not on the list, and has no Members.
+func TestAHostThatNoListMayHaveIsNotOnTheRing(t *testing.T) {
+	for _, h := range []ringpop.Host{{Address: "b:79333"}, {Address: "b:http-of-nobody"}, {Address: "b c:1"}, {Address: "b:1", Labels: "zone:a"}} {
+		log := new(bytes.Buffer)
+		m, err := New(Config{Cluster: "c", Host: ringpop.Host{Address: "127.0.0.1:1"}, Listen: "127.0.0.1:0", Logger: slog.New(slog.NewTextHandler(log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := meta{Labels: h.Labels}.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		(*delegate)(m).NotifyJoin(&memberlist.Node{Name: h.Address, Addr: net.IPv4(127, 0, 0, 1), Port: 1, Meta: said})
+		if len(m.Standings()) != 0 || !strings.Contains(log.String(), "is not on the ring") {
+			t.Errorf("%+v is on the ring: %s", h, log)
+		}
+		if _, err := New(Config{Cluster: "c", Host: h, Listen: "127.0.0.1:0"}); err == nil {
+			t.Errorf("%+v may join", h)
+		}
+	}
+}
+
 // What strangers send is bounded, also if they know the cluster's name, and others join
 // meanwhile.
 func TestStrangersSendLittle(t *testing.T) {

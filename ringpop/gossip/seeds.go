@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/memberlist"
 
 	"github.com/headgate/headgate/internal/filewatch"
+	"github.com/headgate/headgate/ringpop"
 )
 
 // Seeds returns where some hosts of the cluster gossip, each host:port. This
@@ -87,6 +88,14 @@ func dialable(address string) error {
 		return fmt.Errorf("%.100q is no host that others can dial: name one", address)
 	}
 	return nil
+}
+
+// checkMember returns why h cannot be on a list of hosts: a Node refuses all of a list with such a host.
+func checkMember(h ringpop.Host) error {
+	if err := dialable(h.Address); err != nil {
+		return err
+	}
+	return ringpop.ValidateMembers([]ringpop.Host{h})
 }
 
 // parseKeys reads keys in base64, one a line, the primary one first. Errors
