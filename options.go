@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 
 	"github.com/uber-go/tally/v4"
 
@@ -308,6 +310,13 @@ func (o *options) check(limits *dynamicconfig.Snapshot) error {
 	for rule := range limits.Each() {
 		if m := rule.Migration; m != nil && o.registry.Canonical(m.From) == o.registry.Canonical(m.To) {
 			errs = append(errs, fmt.Errorf("rule %q: migrate: %s and %s are two names of one algorithm: name two algorithms", rule.Key, m.From, m.To))
+		}
+		for _, band := range slices.Sorted(maps.Keys(rule.Priorities)) {
+			if name := rule.Priorities[band]; o.known(name) { // else limits.Check has said so
+				if _, err := o.registry.InBand(name); err != nil {
+					errs = append(errs, fmt.Errorf("rule %q: priorities.%d: %s does not share within a band: use none, static, proportional-share, fair-share or a weighting", rule.Key, band, name))
+				}
+			}
 		}
 	}
 	return errors.Join(errs...)

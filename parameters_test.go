@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/headgate/headgate"
+	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig/memory"
+	"github.com/headgate/headgate/limiter/exact"
 	"github.com/headgate/headgate/ringpop"
 	"github.com/headgate/headgate/ringpop/static"
 )
@@ -39,6 +41,23 @@ func TestParametersThatAnAlgorithmRefusesAreNotTaken(t *testing.T) {
 		}
 		if err := n.Limits().Set(broken); (err != nil) != (want != "") {
 			t.Errorf("%s, later: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// A band is divided by an algorithm of claims, or by a weighting of the service's own. An algorithm that hosts
+// cannot claim by divides none.
+func TestPrioritiesNameWhatDividesABand(t *testing.T) {
+	members, err := static.New(ringpop.Host{Address: "a:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, refused := range map[string]bool{"static": false, "mine": false, "claims/mine": false, "first-come": true, "elsewhere": true} {
+		text := "limits:\n  - {key: k, limit: 10/s, algorithm: fair-share, priorities: {7: " + name + "}}"
+		_, err := headgate.New(headgate.Config{Address: "a:1"}, memory.New(limits(t, text)), members,
+			headgate.WithAlgorithm("mine", algorithm.FairShare), headgate.WithPayload("first-come", firstCome()), headgate.WithRemote("elsewhere", exact.New(nil)))
+		if (err != nil) != refused || err != nil && !strings.Contains(err.Error(), `rule "k": priorities.7: `+name+" does not share within a band") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

@@ -122,6 +122,7 @@ func TestAWeighDividesClaims(t *testing.T) {
 	for _, rule := range []dynamicconfig.Rule{
 		{Algorithm: "claims/halves"},
 		{Algorithm: "fair-share", Priorities: map[int64]string{0: "claims/halves"}},
+		{Algorithm: "fair-share", Priorities: map[int64]string{0: "halves"}}, // which stands for the pool elsewhere
 	} {
 		rule.Key, rule.Limit, rule.InFlight, rule.Learning = "*", 100, true, dynamicconfig.None
 		a := New(registry, snapshot(t, dynamicconfig.Properties{}, rule))

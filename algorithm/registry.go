@@ -174,6 +174,16 @@ func (r *Registry) Lookup(name string) (Algorithm, error) {
 	return Algorithm{Account: account, Weigher: w}, nil
 }
 
+// InBand returns the weigher that `priorities` of a rule call name, or ErrUnknown. A band is always
+// of claims, so a name that alone stands for another account is that of a weigher there.
+func (r *Registry) InBand(name string) (Weigher, error) {
+	if a, err := r.Lookup(name); err == nil && a.Account == AccountClaims {
+		return a.Weigher, nil
+	}
+	a, err := r.Lookup(Pair(AccountClaims, name))
+	return a.Weigher, err
+}
+
 // Names are all short names, sorted.
 func (r *Registry) Names() []string { return slices.Sorted(maps.Keys(r.short)) }
 

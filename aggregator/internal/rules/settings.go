@@ -193,11 +193,11 @@ func (s *Settings) Config(rule *dynamicconfig.Rule, name string) (*account.Confi
 	if c.Rule != nil {
 		parameters = rule.Parameters
 		for priority, name := range rule.Priorities {
-			if a, err := s.registry.Lookup(name); err == nil && a.Account == algorithm.AccountClaims {
+			if w, err := s.registry.InBand(name); err == nil {
 				if c.Bands == nil {
 					c.Bands = make(map[int64]algorithm.Weigher)
 				}
-				c.Bands[priority] = s.weighers.Bounded(name, a.Weigher)
+				c.Bands[priority] = s.weighers.Bounded(name, w)
 			}
 		}
 	}
