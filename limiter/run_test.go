@@ -449,3 +449,48 @@ func TestEarlyReportsToOneOwnerShareMessages(t *testing.T) {
 		}
 	})
 }
+
+// An owner of another release may answer reports of one algorithm and refuse those of another. The log says once what
+// it does not answer, and once that it does.
+func TestAnOwnerThatRefusesOneAlgorithmIsLoggedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s, err := dynamicconfig.Config{
+			Properties: dynamicconfig.Properties{UpdateInterval: time.Second, UpdateTimeout: time.Second / 2},
+			Rules: []dynamicconfig.Rule{
+				{Key: "a", Limit: 100, Algorithm: "request-weighted"},
+				{Key: "b", Limit: 100, Algorithm: "drop-ratio"},
+			},
+		}.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var refuses atomic.Bool
+		refuses.Store(true)
+		log := new(bytes.Buffer)
+		g := NewGroup(s, 1, WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+		stop := running(t, g, updater(func(_ context.Context, u *usage.Report, done func(usage.Part, *usage.Grants, error)) {
+			part := usage.Part{Owner: "owner", Usage: u}
+			if u.Algorithm == "drop-ratio" && refuses.Load() {
+				done(part, nil, errors.New("another release"))
+				return
+			}
+			done(part, half(u), nil)
+		}))
+		use := func() {
+			for range 60 {
+				g.For("a").Allow()
+				g.For("b").Allow()
+				time.Sleep(time.Second)
+			}
+		}
+		use()
+		refuses.Store(false)
+		use()
+		stop()
+		for want, n := range map[string]int{"does not answer": 1, "answers again": 1, "drop-ratio": 2} {
+			if got := strings.Count(log.String(), want); got != n {
+				t.Errorf("%d lines with %q, want %d:\n%.2000s", got, want, n, log)
+			}
+		}
+	})
+}

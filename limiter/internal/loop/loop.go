@@ -38,10 +38,14 @@ type Loop struct {
 	// Answered and Unanswered count the keys in reports.
 	Answered, Unanswered tally.Counter
 
-	failingMu sync.Mutex      // protects following fields
-	failing   map[string]bool // owners that did not answer last time
-	panicked  stage.Instant   // when a panic was logged last
+	failingMu sync.Mutex        // protects following fields
+	failing   map[reported]bool // what was not answered last time
+	panicked  stage.Instant     // when a panic was logged last
 }
+
+// reported is whose keys a report is about, and under which algorithm: an owner of another release may
+// answer reports of one algorithm alone.
+type reported struct{ owner, algorithm string }
 
 // Run reports until ctx ends, and returns when all calls have. It starts at a
 // random point of the first interval, so that hosts do not report in step.
@@ -140,7 +144,7 @@ func (l *Loop) recover(b *report.Batch) {
 }
 
 // note counts and logs how an owner's part of b went. An owner is logged
-// when it begins to fail and when it is back, not every time.
+// when it begins to fail under an algorithm and when it is back, not every time.
 func (l *Loop) note(b *report.Batch, part usage.Part, err error) {
 	keys := len(part.Rows)
 	if part.Rows == nil { // the part is all of b
@@ -152,28 +156,29 @@ func (l *Loop) note(b *report.Batch, part usage.Part, err error) {
 		l.Unanswered.Inc(int64(keys))
 	}
 	l.failingMu.Lock()
-	before := l.failing[part.Owner]
+	of := reported{part.Owner, b.Usage.Algorithm}
+	before := l.failing[of]
 	if err != nil {
 		if l.failing == nil || len(l.failing) > maxFailing {
-			l.failing = make(map[string]bool)
+			l.failing = make(map[reported]bool)
 		}
-		l.failing[part.Owner] = true
+		l.failing[of] = true
 	} else {
-		delete(l.failing, part.Owner)
+		delete(l.failing, of)
 	}
 	l.failingMu.Unlock()
 
 	switch {
 	case err != nil && !before:
-		attrs := []any{"owner", part.Owner, "keys", keys, "error", err}
+		attrs := []any{"owner", part.Owner, "algorithm", of.algorithm, "keys", keys, "error", err}
 		if stack := rpc.StackOf(err); stack != "" { // of a codec, or of an owner in this process
 			attrs = append(attrs, "stack", stack)
 		}
 		l.Log.Warn("an owner does not answer; its keys keep their grants to the end of the lease, then fall back", attrs...)
 	case err == nil && before:
-		l.Log.Info("an owner answers again", "owner", part.Owner)
+		l.Log.Info("an owner answers again", "owner", part.Owner, "algorithm", of.algorithm)
 	}
 }
 
-// maxFailing bounds the owners that are remembered as failing.
+// maxFailing bounds what is remembered as failing.
 const maxFailing = 10_000
