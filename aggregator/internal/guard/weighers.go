@@ -5,6 +5,7 @@ package guard
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,18 +18,18 @@ const againAfter = 10 * time.Second
 // errHangs is why a weigher is not called that did not return in time.
 var errHangs = fmt.Errorf("the weigher did not return within %v: it is called again %v later, but not before it has returned", returnsWithin, againAfter)
 
-// Weighers bounds how long the weighers of services take, by name. The zero Weighers is ready to
-// use. It is safe for concurrent use.
+// Weighers bounds how long the weighers of services take, by name. A weigher is one, on whichever
+// accounts. The zero Weighers is ready to use. It is safe for concurrent use.
 type Weighers struct {
 	all sync.Map // to *weigher, by name
 }
 
-// Bounded returns w, the weigher called name, whose Weigh panics when it ends its goroutine, or after
-// a second. It goes on by itself then, and keeps no lock and no memory of its caller. The weighers
-// that come with headgate are returned as they are.
+// Bounded returns w, the weigher called name, with or without its account. Its Weigh panics when it ends
+// its goroutine, or after a second. It goes on by itself then, and keeps no lock and no memory of its
+// caller. The weighers that come with headgate are returned as they are.
 func (ws *Weighers) Bounded(name string, w algorithm.Weigher) algorithm.Weigher {
 	if w.Form == algorithm.FormPlain {
-		one, _ := ws.all.LoadOrStore(name, &weigher{weigh: w.Weigh})
+		one, _ := ws.all.LoadOrStore(name[strings.LastIndexByte(name, '/')+1:], &weigher{weigh: w.Weigh})
 		w.Weigh = one.(*weigher).call //nolint:errcheck // nothing else is stored
 	}
 	return w

@@ -53,6 +53,31 @@ func TestASlowWeigherIsCalledNowAndThen(t *testing.T) {
 	})
 }
 
+// Rules name a weigher on several accounts. The owner waits for it once, and not once for each account.
+func TestAWeigherThatHangsIsOneOnAllAccounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ws Weighers
+		release := make(chan struct{})
+		hangs := algorithm.Weigher{Weigh: func(float64, []algorithm.Demand, []float64) { <-release }}
+		begin := time.Now()
+		for _, name := range []string{"hangs", "average/hangs", "claims/hangs"} {
+			func() {
+				defer func() {
+					if why := recover(); why == nil {
+						t.Errorf("%s: it returned", name)
+					}
+				}()
+				ws.Bounded(name, hangs).Weigh(1, nil, nil)
+			}()
+		}
+		if took := time.Since(begin); took != returnsWithin {
+			t.Errorf("the owner waited for %v, want %v", took, returnsWithin)
+		}
+		close(release)
+		synctest.Wait()
+	})
+}
+
 // The stack of a panic is that of the weigher.
 func TestAPanicOfAWeigherHasItsStack(t *testing.T) {
 	var ws Weighers
