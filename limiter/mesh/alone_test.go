@@ -275,7 +275,9 @@ func TestAHostThatGoesOnGetsBackWhatItLost(t *testing.T) {
 	rule := ruled(10, 10)
 	m := New("a", always(rule), Config{})
 	m.SetPeers([]string{"a", "b", "c"})
-	m.StartAt(0)
+	m.StartAt(-3 * second) // other hosts know the limits as long as it does
+	m.RoundAt(-3 * second / 2)
+	m.RoundAt(0)
 	receive := func(now stage.Instant, from string, id, round, used uint64, left float64) {
 		t.Helper()
 		row := meshusage.Used{Key: "k", Born: 1, Tokens: used, Left: left}
@@ -431,28 +433,35 @@ func TestAProcessThatStandsStillAtOnceTakesPart(t *testing.T) {
 	}
 }
 
-// A host has another algorithm for a second longer than another one. It takes no note of what that one uses.
+// A host has another algorithm for a second longer than another one, which got its limits then or has just started with them.
+// It takes no note of what that one uses.
 func TestHostsThatHearOfAnotherAlgorithmLateTakePart(t *testing.T) {
 	const limit, burst = 40, 120
-	p := newPair(t, ruled(limit, burst))
-	p.b.rules = always(&dynamicconfig.Rule{Key: "*", Limit: limit, Burst: burst, Algorithm: "even"})
-	p.a.Configure(p.now)
-	before := 0
-	for i := range 20 {
-		p.now = p.now.Add(50 * time.Millisecond)
-		for range 10 {
-			if p.do(p.a, stage.TakeTokens, 1).OK {
-				before++
+	for _, starts := range []bool{false, true} {
+		p := newPair(t, ruled(limit, burst))
+		p.b.rules = always(&dynamicconfig.Rule{Key: "*", Limit: limit, Burst: burst, Algorithm: "even"})
+		if starts {
+			p.a.StartAt(p.now)
+		} else {
+			p.a.Configure(p.now)
+		}
+		before := 0
+		for i := range 20 {
+			p.now = p.now.Add(50 * time.Millisecond)
+			for range 10 {
+				if p.do(p.a, stage.TakeTokens, 1).OK {
+					before++
+				}
+			}
+			if i%10 == 9 {
+				p.send(p.a, p.b, "arrive")
 			}
 		}
-		if i%10 == 9 {
-			p.send(p.a, p.b, "arrive")
+		p.b.rules = always(p.rule)
+		p.b.Configure(p.now)
+		if a, b := p.left(p.a), p.left(p.b); b-a < burst-1 {
+			t.Fatalf("after %d a has %v tokens and b %v, want less", before, a, b)
 		}
+		p.even(limit, burst)
 	}
-	p.b.rules = always(p.rule)
-	p.b.Configure(p.now)
-	if a, b := p.left(p.a), p.left(p.b); b-a < burst-1 {
-		t.Fatalf("after %d a has %v tokens and b %v, want less", before, a, b)
-	}
-	p.even(limit, burst)
 }

@@ -52,8 +52,9 @@
 //   - what its full bucket had no room for while the messages were missing,
 //   - what it lost when it started, also to a count that is older than its process,
 //   - a burst and what the limit fills in four intervals for each other process that starts,
-//     each change of the limit or burst, and a change of the limits in the four intervals before
-//     the key began: hosts that have another algorithm still forget what this one uses.
+//     each change of the limit or burst, and a change of the limits, or the start of this process,
+//     in the four intervals before the key began: hosts that have another algorithm still forget
+//     what this one uses.
 //
 // At one time that is never more than the deepest debt: the last of these for each host. A host
 // that goes on after a pause gets it back at once, and as much as its bucket had no room for. If it

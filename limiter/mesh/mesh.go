@@ -112,6 +112,12 @@ func New(self string, rules Rules, config Config, options ...Option) *Mesh {
 	return m
 }
 
+// StartAt says that the process runs since now, and has its first config since then. Run calls it.
+func (m *Mesh) StartAt(now stage.Instant) {
+	m.pauses.start(now)
+	m.latest.CompareAndSwap(math.MinInt64, int64(now))
+}
+
 // SetInterval changes the length of rounds from the next one on; 0 or less is
 // DefaultInterval.
 func (m *Mesh) SetInterval(d time.Duration) {

@@ -160,9 +160,8 @@ func (p *pauses) most() time.Duration {
 	return paidBack * max(p.length(), time.Duration(p.current.Load()))
 }
 
-// StartAt says that the process runs since now, so that a pause before the end of its
-// first round is noticed. Run calls it.
-func (p *pauses) StartAt(now stage.Instant) { p.ended.CompareAndSwap(math.MinInt64, int64(now)) }
+// start says that the process runs since now, so that a pause before the end of its first round is noticed.
+func (p *pauses) start(now stage.Instant) { p.ended.CompareAndSwap(math.MinInt64, int64(now)) }
 
 // since is when the last round ended, or the first began, before a pause if there was one a short
 // while ago; now, if that is not known.

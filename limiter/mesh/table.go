@@ -35,7 +35,7 @@ type table struct {
 	most   int64         // keys
 	round  atomic.Uint64 // under way; the first is 1
 	starts atomic.Int64  // processes that started later than this one, and that it heard of
-	latest atomic.Int64  // the Instant of the latest config
+	latest atomic.Int64  // the Instant of the latest config; a process that starts does not know how old its first one is
 	pauses
 }
 
