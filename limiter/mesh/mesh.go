@@ -114,7 +114,7 @@ func New(self string, rules Rules, config Config, options ...Option) *Mesh {
 
 // StartAt says that the process runs since now, and has its first config since then. Run calls it.
 func (m *Mesh) StartAt(now stage.Instant) {
-	m.pauses.start(now)
+	m.start(now)
 	m.latest.CompareAndSwap(math.MinInt64, int64(now))
 }
 
