@@ -11,7 +11,9 @@
 //	…
 //	node.Limits().Subscribe(limits.Save)
 //
-// Out of scope: where limits come from. Its only state in memory is one atomic pointer.
+// A copy that cannot be written, as on a full disk, is tried again until it is there.
+//
+// Out of scope: where limits come from. Its state in memory is one atomic pointer, and what a mutex guards.
 package lastgood
 
 import (
@@ -25,6 +27,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -53,6 +56,9 @@ type Source struct {
 	log  *slog.Logger
 
 	instead atomic.Pointer[dynamicconfig.Snapshot] // what the next Load returns; nil: the source's
+
+	mu      sync.Mutex              // guards what follows, and the file of the copy
+	unsaved *dynamicconfig.Snapshot // is in force, and the copy is of earlier limits; nil: none
 }
 
 // New returns a Source of what of says, which has the limits that are at where. It keeps its copy in
@@ -110,15 +116,59 @@ func checksum(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// again is how long after a copy that could not be written it is tried again.
+const again = 5 * time.Second
+
+// Watch implements dynamicconfig.Source. Meanwhile it writes copies again that Save could not write.
+func (g *Source) Watch(ctx context.Context, update func(*dynamicconfig.Snapshot, error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer cancel()
+	others.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(again):
+				g.saveAgain()
+			}
+		}
+	})
+	return g.Source.Watch(ctx, update)
+}
+
 // Save keeps a copy of s, which is in force. It is for Live.Subscribe. That it fails
 // stops nothing.
 func (g *Source) Save(_, s *dynamicconfig.Snapshot) {
 	if g.path == "" || s.Text() == "" || s.Name() == g.path {
 		return
 	}
-	if err := replaceFile(g.path, copyHeader+checksum(s.Text())+"\n"+s.Text()); err != nil {
-		g.log.Error("the limits in force cannot be kept for the next start", "error", filewatch.RemediedWrite(err, g.path))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.unsaved = s
+	if err := g.write(); err != nil {
+		g.log.Error("the limits in force cannot be kept for the next start; the daemon goes on trying", "error", filewatch.RemediedWrite(err, g.path))
 	}
+}
+
+// saveAgain writes what Save could not write.
+func (g *Source) saveAgain() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.unsaved != nil && g.write() == nil {
+		g.log.Info("the limits in force are kept for the next start again")
+	}
+}
+
+// write writes the copy of g.unsaved. The caller holds mu.
+func (g *Source) write() error {
+	text := g.unsaved.Text()
+	if err := replaceFile(g.path, copyHeader+checksum(text)+"\n"+text); err != nil {
+		return err
+	}
+	g.unsaved = nil
+	return nil
 }
 
 // replaceFile puts a file with text in place of the one at path, whole or not at all,
