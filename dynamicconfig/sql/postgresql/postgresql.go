@@ -6,6 +6,7 @@ import (
 	databasesql "database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -71,5 +72,19 @@ func remedy(err error) string {
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return "look whether PostgreSQL runs there, and lets in this host, the user and the password"
 	}
-	return ""
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case !ok:
+		return ""
+	case e.Code == "25006":
+		return "this server is a standby, or only reads: name the primary, or all servers and target_session_attrs=read-write"
+	case e.Code == "42501":
+		return "the user must own the tables headgate_limits and headgate_migrations, or be allowed to make them"
+	case e.Code == "53100":
+		return "make room on the disk of PostgreSQL"
+	case strings.HasPrefix(e.Code, "57P"):
+		return "PostgreSQL was stopped: start it again"
+	default:
+		return ""
+	}
 }

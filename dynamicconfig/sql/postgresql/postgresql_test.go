@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/dynamicconfig/sourcetest"
@@ -194,5 +195,35 @@ func TestAServerThatIsNotThere(t *testing.T) {
 	defer s.Close()
 	if _, err := s.Newest(t.Context()); err == nil || !strings.Contains(err.Error(), "look whether PostgreSQL runs there") {
 		t.Error(err)
+	}
+}
+
+// What PostgreSQL refuses comes with what to do about it.
+func TestWhatPostgreSQLRefuses(t *testing.T) {
+	place := newPlace(t)
+	sourcetest.Put(t, open, place, "limits: []\n")
+	admin, err := pgx.Connect(t.Context(), url(postgres.Address()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(context.Background())
+	if _, err := admin.Exec(t.Context(), fmt.Sprintf("CREATE USER weak%[1]d; GRANT USAGE ON SCHEMA place%[1]d TO weak%[1]d", places)); err != nil {
+		t.Fatal(err)
+	}
+	for place, want := range map[string]string{
+		place + "&default_transaction_read_only=on":                            "name the primary",
+		strings.Replace(place, "postgres@", fmt.Sprintf("weak%d@", places), 1): "must own the tables headgate_limits and headgate_migrations",
+	} {
+		s := open(place)
+		_, err := s.Append(t.Context(), history.Change{Base: 1, Text: "limits: []\n# again\n", Author: "ada"})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", place, err, want)
+		}
+		s.Close()
+	}
+	for code, want := range map[string]string{"53100": "make room", "57P01": "start it again", "57P03": "start it again", "42601": ""} {
+		if got := remedy(fmt.Errorf("read: %w", &pgconn.PgError{Code: code})); (want == "") != (got == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want %q", code, got, want)
+		}
 	}
 }
