@@ -103,3 +103,12 @@ func TestLimitsBelowOneAreWrittenInWholeEvents(t *testing.T) {
 		}
 	}
 }
+
+// A limit that is too small for a float64 is not 0, which allows nothing: it is refused, as other limits that are too low are.
+func TestANumberThatIsTooSmallIsNotZero(t *testing.T) {
+	for text, positive := range map[string]bool{"1e-320/d": true, "1e-400/s": true, "0.0001E-999/h": true, "0/s": false, "0e-999/s": false, "0.00/m": false} {
+		if got, err := ParseLimit(text); err != nil || got > 0 != positive {
+			t.Errorf("%s is read as %v: %v", text, got, err)
+		}
+	}
+}

@@ -139,8 +139,15 @@ func ParseNumber(text string) (float64, error) {
 	if errors.Is(err, strconv.ErrRange) {
 		return f, nil // ±Inf, refused as such
 	}
+	if digits, _, _ := strings.Cut(strings.ToLower(text), "e"); err == nil && math.Abs(f) < tiny && strings.ContainsAny(digits, "123456789") {
+		return math.Copysign(tiny, f), nil
+	}
 	return f, err
 }
+
+// tiny is the least that a number other than 0 is read as. A part of it, as of a limit per day in a
+// second, is not 0 either: that would be another meaning.
+const tiny = 1e-300
 
 func isNumber(text string) bool {
 	_, err := ParseNumber(text)
