@@ -28,7 +28,7 @@ type Refusal struct {
 // refused is the refusal of all events that cost n or more and whose callers wait for longest at most.
 type refused struct {
 	until   stage.Instant
-	retry   stage.Instant // when the owner may have the tokens, or else until
+	retry   stage.Instant // when the owner may have the tokens; until, or later
 	n       int64
 	longest time.Duration
 }
@@ -45,9 +45,7 @@ func Refuse(q stage.Request, retry time.Duration, before *Refusal) *Refusal {
 		stands = longestRefusal
 	}
 	r := &Refusal{refused: refused{n: q.N, longest: q.Longest, until: q.Now.Add(jittered(q.Now, stands))}}
-	if r.retry = r.until; retry > 0 {
-		r.retry = q.Now.Add(retry)
-	}
+	r.retry = max(q.Now.Add(retry), r.until) // before that, this host would refuse without asking
 	if before.Holds(q.Now) {
 		r.keep(q.Now, before.refused)
 	}
@@ -69,20 +67,21 @@ func Pause(now stage.Instant, d time.Duration) *Refusal {
 	return &Refusal{refused: refused{until: now.Add(d), retry: now.Add(d), longest: stage.Forever}}
 }
 
-// Stands reports whether r stands for q, and when the owner may have the tokens then.
+// Stands reports whether r stands for q, and when the owner may have the tokens then: r does not
+// stand for q any more by then.
 func (r *Refusal) Stands(q stage.Request) (retry stage.Instant, ok bool) {
 	if r == nil {
 		return 0, false
 	}
 	if r.stands(q) {
-		return r.retry, true
+		retry, ok = r.retry, true
 	}
 	for i := range r.earlier {
-		if r.earlier[i].stands(q) {
-			return r.earlier[i].retry, true
+		if e := &r.earlier[i]; e.stands(q) && (!ok || e.retry > retry) {
+			retry, ok = e.retry, true
 		}
 	}
-	return 0, false
+	return retry, ok
 }
 
 func (r *refused) stands(q stage.Request) bool {

@@ -37,3 +37,25 @@ func TestARefusalStandsForWhatWasRefused(t *testing.T) {
 		}
 	}
 }
+
+// An event that comes back when a Refusal says so is not refused by that again.
+func TestARefusalEndsWhenItSaysToComeBack(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		var last *Refusal
+		for now := stage.Instant(0); now < stage.Instant(10*time.Second); now += stage.Instant(r.Int64N(int64(time.Second / 4))) {
+			q := stage.Request{Now: now, N: r.Int64N(4), Longest: time.Duration(r.Int64N(4)) * time.Second}
+			retry, stands := last.Stands(q)
+			if !stands {
+				last = Refuse(q, time.Duration(r.Int64N(int64(2*time.Second))), last)
+				if retry, stands = last.Stands(q); !stands {
+					continue
+				}
+			}
+			q.Now = retry
+			if again, ok := last.Stands(q); ok {
+				t.Fatalf("seed %d: an event that was to come back at %v is to come back at %v then", seed, retry, again)
+			}
+		}
+	}
+}
