@@ -108,6 +108,17 @@ func autoClusterOf(t *testing.T, n int, limit float64, snapshot *dynamicconfig.S
 	return c
 }
 
+// use asks for n events of k, at the first so many hosts in turn, and returns how many were allowed.
+func (c *autoCluster) use(n, hosts int, apart time.Duration) (allowed int) {
+	for i := range n {
+		if c.hosts[i%hosts].group.For("k").Allow() {
+			allowed++
+		}
+		time.Sleep(apart)
+	}
+	return allowed
+}
+
 func (c *autoCluster) close() {
 	for _, h := range c.hosts {
 		h.stop()

@@ -77,26 +77,18 @@ func TestAMoveThroughABypassIsPaidForOnce(t *testing.T) {
 				rules := strings.Fields(path)
 				c := autoClusterOf(t, hosts, 1./3600, ruledBy(t, rules[0], "1/h", burst))
 				defer c.close()
-				key, allowed := c.hosts[0].group.For("k"), 0
-				use := func(n int, every time.Duration) {
-					for range n {
-						if key.Allow() {
-							allowed++
-						}
-						time.Sleep(every)
-					}
-				}
-				use(before, 50*time.Millisecond)
+				allowed := 0
+				allowed += c.use(before, 1, 50*time.Millisecond)
 				for _, rule := range rules[1:] {
 					time.Sleep(5 * time.Second)
 					c.configure(t, ruledBy(t, rule, "1/h", burst))
 					if strings.HasSuffix(rule, "disabled") { // all events pass, and are reported
 						was := allowed
-						use(30, 500*time.Millisecond)
+						allowed += c.use(30, 1, 500*time.Millisecond)
 						allowed = was
 					}
 				}
-				use(60, time.Second)
+				allowed += c.use(60, 1, time.Second)
 				if allowed != burst {
 					t.Errorf("%s, %d hosts: %d are allowed, want %d", path, hosts, allowed, burst)
 				}
@@ -115,20 +107,12 @@ func TestAMoveToElasticAndBackIsPaidForOnce(t *testing.T) {
 				c := autoClusterOf(t, hosts, 1./3600, ruledBy(t, "auto", "1/h", burst))
 				defer c.close()
 				allowed := 0
-				use := func(n int, every time.Duration) {
-					for i := range n {
-						if c.hosts[i%hosts].group.For("k").Allow() {
-							allowed++
-						}
-						time.Sleep(every)
-					}
-				}
-				use(before, 50*time.Millisecond)
+				allowed += c.use(before, hosts, 50*time.Millisecond)
 				time.Sleep(10 * time.Second) // no host has a loan then
 				c.configure(t, ruledBy(t, "elastic", "1/h", burst))
 				time.Sleep(stays)
 				c.configure(t, ruledBy(t, "auto", "1/h", burst))
-				use(60, time.Second)
+				allowed += c.use(60, hosts, time.Second)
 				if allowed != burst {
 					t.Errorf("%d hosts, %v under elastic: %d are allowed, want %d", hosts, stays, allowed, burst)
 				}
@@ -176,22 +160,14 @@ func TestAMoveFromElasticGivesBackWhatWasLent(t *testing.T) {
 				c := autoClusterOf(t, hosts, 1./3600, ruledBy(t, "auto", "1/h", burst))
 				defer c.close()
 				allowed := 0
-				use := func(n int, every time.Duration) {
-					for i := range n {
-						if c.hosts[i%hosts].group.For("k").Allow() {
-							allowed++
-						}
-						time.Sleep(every)
-					}
-				}
 				time.Sleep(time.Minute)
-				use(before, 50*time.Millisecond)
+				allowed += c.use(before, hosts, 50*time.Millisecond)
 				time.Sleep(6 * time.Second)
 				c.configure(t, ruledBy(t, "elastic", "1/h", burst))
 				time.Sleep(2 * time.Second) // elastic has lent by now
 				c.configure(t, ruledBy(t, "auto", "1/h", burst))
 				time.Sleep(10 * time.Second)
-				use(90, time.Second)
+				allowed += c.use(90, hosts, time.Second)
 				if allowed < burst || allowed > burst+hosts {
 					t.Errorf("%d hosts, %d before: %d are allowed, want %d", hosts, before, allowed, burst)
 				}
@@ -399,22 +375,14 @@ func TestMovesOfAQuietKeyLoseNoTokens(t *testing.T) {
 					c := autoClusterOf(t, hosts, 1./3600, ruledBy(t, path[0], "1/h", burst), limiter.WithRemote("redis", &tokensOf{left: burst}))
 					defer c.close()
 					allowed := 0
-					use := func(n, users int, every time.Duration) {
-						for i := range n {
-							if c.hosts[i%users].group.For("k").Allow() {
-								allowed++
-							}
-							time.Sleep(every)
-						}
-					}
-					use(before, users, 50*time.Millisecond)
+					allowed += c.use(before, users, 50*time.Millisecond)
 					time.Sleep(5 * time.Second) // no host has a loan then
 					for _, algorithm := range path[1:] {
 						c.configure(t, ruledBy(t, algorithm, "1/h", burst))
-						use(each, users, time.Millisecond)
+						allowed += c.use(each, users, time.Millisecond)
 						time.Sleep(5 * time.Second)
 					}
-					use(3*burst, hosts, time.Second)
+					allowed += c.use(3*burst, hosts, time.Second)
 					// Each host rounds what it charges up. A host that decides for itself does not know what others have taken since
 					// its last answer.
 					if most := burst + burst/hosts; allowed < burst-hosts-1 || allowed > most {
@@ -434,17 +402,9 @@ func TestAMoveAfterARestartOfAllHostsIsPaidFor(t *testing.T) {
 			c := autoClusterOf(t, hosts, 1./3600, ruledBy(t, "redis", "1/h", burst), limiter.WithRemote("redis", &tokensOf{left: left}))
 			defer c.close()
 			allowed := 0
-			use := func(n int) {
-				for i := range n {
-					if c.hosts[i%hosts].group.For("k").Allow() {
-						allowed++
-					}
-					time.Sleep(time.Second)
-				}
-			}
-			use(hosts)
+			allowed += c.use(hosts, hosts, time.Second)
 			c.configure(t, ruledBy(t, to, "1/h", burst))
-			use(60)
+			allowed += c.use(60, hosts, time.Second)
 			if allowed < left-hosts || allowed > left {
 				t.Errorf("to %s: %d are allowed, want %d", to, allowed, left)
 			}

@@ -160,8 +160,8 @@ func TestAReservationHasNoDelayDuringABypass(t *testing.T) {
 	}
 }
 
-// What a bypass let through counts as what it did cost, and an event that did not happen counts nowhere. Meanwhile the
-// limiter says that nothing is limited.
+// An event that a bypass lets through counts with its cost after Settle. An event that is cancelled counts nowhere. During the
+// bypass, the limiter says that nothing is limited.
 func TestABypassCountsWhatHappened(t *testing.T) {
 	for _, algorithm := range []string{Even, "elastic"} {
 		s, noon := overridden(t, []dynamicconfig.Rule{

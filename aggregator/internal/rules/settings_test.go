@@ -87,7 +87,7 @@ func TestAQuotaOutlivesAReload(t *testing.T) {
 	}
 }
 
-// What a change costs is what it touches, and it must come to what all rules come to.
+// A change of one rule counts only the quotas that the rule touches. The sums are the same as if all rules were counted.
 func TestQuotasAfterAChangeAreThoseOfAllRules(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	algorithms := []string{"auto", "exact", "elastic", "even", "static"}

@@ -165,7 +165,7 @@ func (k *holdings) observe(now time.Duration, limit algorithm.Limit, host uint32
 
 // setAside sets as much of limit aside as row's host uses, which is granted nothing: its fallback does
 // not follow what others demand, so it counts as if it demanded as much as would bring it its use.
-// What its fallback refuses does not count. All hosts together hold no more than the limit.
+// Events that its fallback refuses do not count. All hosts together hold no more than the limit.
 func (s *sums) setAside(row *row, limit algorithm.Limit, uses float64) {
 	uses = lower(uses, limit.Rate) // more cannot be left
 	others := s.wants - float64(row.wants)
