@@ -411,3 +411,31 @@ func TestAMoveAfterARestartOfAllHostsIsPaidFor(t *testing.T) {
 		})
 	}
 }
+
+// A charge makes a debt, on a host that has reported lately or not. The key is open again once the debt has filled in, and not later.
+func TestAChargeIsPaidBackOnce(t *testing.T) {
+	for _, algorithm := range []string{"exact", "auto", "elastic"} {
+		for _, hosts := range []int{1, 3} {
+			for _, quiet := range []time.Duration{300 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 7 * time.Second} {
+				inBubble(t, func(t *testing.T) {
+					time.Sleep(max(-aggregator.Now(), 0) + time.Hour)
+					const burst, charge, seconds = 12, 18, 26 // at a token per second
+					limits, err := dynamicconfig.Parse("limits.yaml", fmt.Appendf(nil,
+						"defaults: {update_interval: 500ms}\nlimits:\n  - {key: k, limit: 60/m, burst: %d, algorithm: %s, idle_after: 1h}\n", burst, algorithm))
+					if err != nil {
+						t.Fatal(err)
+					}
+					c := autoClusterOf(t, hosts, 1, limits)
+					defer c.close()
+					c.use(1, 1, quiet)
+					c.hosts[0].group.For("k").Charge(charge)
+					time.Sleep(time.Second) // a report says so, before the host asks
+					allowed := c.use(5*(seconds-1), 1, time.Second/5)
+					if least, most := burst+seconds-charge-4, burst+seconds-charge+1; allowed < least || allowed > most {
+						t.Errorf("%s, %d hosts, %v after an event: %d are allowed, want %d to %d", algorithm, hosts, quiet, allowed, least, most)
+					}
+				})
+			}
+		}
+	}
+}

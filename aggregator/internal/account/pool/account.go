@@ -297,13 +297,14 @@ func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r 
 	if since > algorithm.Silence*seconds(k.interval) && !k.past.SlowAt(now) { // it was taken for dead
 		// Expire may not have taken back what was lent yet.
 		starter := float64(row.starter())
-		left = upper(float64(row.lent)-r.Allowed, -upper(k.ungranted(now, limit, r), lower(r.Allowed, starter)))
+		most := upper(k.ungranted(now, limit, r), lower(r.Allowed, starter))
 		// Events use no more than the grant had, and a little that the host has saved up.
 		// Callers charged the rest after the fact, so it makes a debt.
 		more := r.Allowed - float64(row.lent) - starter - lower(r.Has, 1)*passed
 		if r.Has > 0 && more > algorithm.Keep {
-			left -= more
+			most += more
 		}
+		left = upper(float64(row.lent)-r.Allowed, -most)
 	}
 	if k.past.LeftSince(row.last) { // the owner between took in what it held
 		left = lower(left, 0)
