@@ -58,7 +58,7 @@ func (o *Owners) Waits(waits func(askTimeout time.Duration) time.Duration) *Owne
 }
 
 // Do implements stage.Remote. The errors are those of ask.Taker; a full queue
-// is a stage.ErrBusy too.
+// is a stage.ErrBusy too, and ask.ErrUndecided a stage.ErrNoBucket.
 func (o *Owners) Do(ctx context.Context, op stage.Operation) (stage.Outcome, error) {
 	return outcomeOf(o.taker.TakeWithin(ctx, o.take(&op), o.timeout(&op)))
 }
@@ -97,8 +97,11 @@ func (o *Owners) timeout(op *stage.Operation) time.Duration {
 
 // outcomeOf is what an owner answered.
 func outcomeOf(took usage.Took, err error) (stage.Outcome, error) {
-	if errors.Is(err, ask.ErrBusy) {
+	switch {
+	case errors.Is(err, ask.ErrBusy):
 		err = fmt.Errorf("%w: %w", stage.ErrBusy, err)
+	case errors.Is(err, ask.ErrUndecided):
+		err = fmt.Errorf("%w: %w", stage.ErrNoBucket, err)
 	}
 	if err != nil {
 		return stage.Outcome{}, err

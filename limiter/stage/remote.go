@@ -20,6 +20,9 @@ var (
 	// ErrNonsense means that the answer makes no sense. It concerns its key
 	// only.
 	ErrNonsense = errors.New("the answer makes no sense")
+
+	// ErrNoBucket means that the Remote answers, and keeps no bucket for the key.
+	ErrNoBucket = errors.New("there is no bucket for the key")
 )
 
 // Busy is an ErrBusy with a text of its own.

@@ -95,7 +95,7 @@ func sendNext(now stage.Instant, to stage.Charges, stages []*Stage, more func(*S
 	}
 	elsewhere.DoAll(to, ops, func(i int, _ stage.Outcome, err error) {
 		if elsewhere.Panicked(err) {
-			sent[i].host.remotePanicked(ops[i].Rule.Shown(ops[i].Key), err)
+			sent[i].host.failures.Panicked(ops[i].Rule.Shown(ops[i].Key), err)
 		}
 		if failed := sent[i].record(now, err); failed != nil || !sent[i].HasUnsent() {
 			sent[i].end(now, failed)

@@ -3,9 +3,7 @@
 package remote
 
 import (
-	"errors"
 	"log/slog"
-	"sync/atomic"
 
 	"github.com/uber-go/tally/v4"
 
@@ -25,11 +23,7 @@ type Hub struct {
 	running  background.Goroutines
 	batches  background.Goroutines // of charges: those of single keys keep none of them waiting
 	backlog  backlog.Backlog[*Stage]
-	failures budget.Budget // warnings of them
-	warned   atomic.Bool   // since a remote bucket answered last
-	unlogged atomic.Int64  // failures since the last warning of them
-	nonsense budget.Budget // warnings of answers that make no sense
-	panics   budget.Budget // log lines about them
+	failures elsewhere.Failures
 	asks     budget.Budget
 }
 
@@ -61,7 +55,7 @@ const (
 
 // NewHub returns a Hub with nothing under way.
 func NewHub(c HubConfig) *Hub {
-	return &Hub{config: c, running: background.New(maxBackground, c.Log), batches: background.New(maxBatches, c.Log)}
+	return &Hub{config: c, running: background.New(maxBackground, c.Log), batches: background.New(maxBatches, c.Log), failures: elsewhere.Failures{Log: c.Log}}
 }
 
 // Links are those of h to the Remotes of algorithms, of which some have a Level.
@@ -103,38 +97,17 @@ func (h *Hub) run(among background.Goroutines, f func()) bool {
 	return false
 }
 
-// remoteFailed counts a call that brought no answer. first says that the one before was answered. It logs at most one warning of a kind per second of the clock:
-// calls that fail together may have begun at any time.
+// remoteFailed counts and logs a call that brought no answer. first says that the one before was answered.
 func (h *Hub) remoteFailed(r *share.Rate, err error, first bool) {
 	h.config.Failures.Inc(1)
-	t, nonsense := r.Terms(), errors.Is(err, stage.ErrNonsense) // that says nothing about other keys
-	switch {
-	case nonsense:
-		if first && h.nonsense.Spend(stage.Now(), 1, 1) {
-			h.config.Log.Warn("the answer of a key's owner, or of its remote bucket, makes no sense; the key falls back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "error", err)
-		}
-	case errors.Is(err, stage.ErrBusy): // this host is busy; the remote may be well
-	case !h.warned.Load() && h.failures.Spend(stage.Now(), 1, 1): // also if another remote answers again, or the first failure came too soon after a warning
-		h.warned.Store(true)
-		h.config.Log.Warn("a key's owner, or its remote bucket, does not answer; its keys fall back", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm, "others", h.unlogged.Swap(0), "error", err)
-	default:
-		h.unlogged.Add(1)
-	}
+	t := r.Terms()
+	h.failures.Failed(t.Rule.Shown(r.Key()), t.Algorithm, err, first)
 }
 
-// remoteAnswers says that the remote answers again for a key.
+// remoteAnswers logs that the remote answers again for a key, if it said before that it does not.
 func (h *Hub) remoteAnswers(r *share.Rate) {
 	t := r.Terms()
-	if h.warned.Load() && h.warned.Swap(false) {
-		h.config.Log.Info("a key's owner, or its remote bucket, answers again", "key", t.Rule.Shown(r.Key()), "algorithm", t.Algorithm)
-	}
-}
-
-// remotePanicked logs that the code of a Remote has panicked, at most once per second. key is the key as logs may show it.
-func (h *Hub) remotePanicked(key string, err error) {
-	if h.panics.Spend(stage.Now(), 1, 1) {
-		h.config.Log.Error("a remote bucket panicked", "key", key, "panic", err)
-	}
+	h.failures.Answers(t.Rule.Shown(r.Key()), t.Algorithm)
 }
 
 // Join waits until no call goes on in the background.

@@ -40,7 +40,7 @@ func (l *line) Asks(t *share.Terms) bool {
 func (l *line) do(ctx context.Context, op stage.Operation) (stage.Outcome, error) {
 	o, err := elsewhere.Do(ctx, l.remote, op)
 	if l.Heard.Operations.Add(1); elsewhere.Panicked(err) {
-		l.host.remotePanicked(op.Rule.Shown(op.Key), err)
+		l.host.failures.Panicked(op.Rule.Shown(op.Key), err)
 	}
 	return o, err
 }

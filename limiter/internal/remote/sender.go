@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/headgate/headgate/dynamicconfig/rule"
 	"github.com/headgate/headgate/limiter/internal/backlog"
@@ -118,7 +119,11 @@ func (s *sender) next() *stage.Operation {
 
 // record notes how the Operation ended. The error is why it is to be sent again later.
 func (s *sender) record(now stage.Instant, err error) (failed error) {
-	if err != nil && !errors.Is(err, stage.ErrNonsense) {
+	switch {
+	case errors.Is(err, stage.ErrNoBucket) && s.moved():
+		s.failure.Again(now) // the rule may come back to the bucket
+		return err
+	case err != nil && !errors.Is(err, stage.ErrNonsense):
 		s.failed(now, err, false)
 		return err
 	}
@@ -126,6 +131,12 @@ func (s *sender) record(now stage.Instant, err error) (failed error) {
 		s.answers(now)
 	}
 	return nil
+}
+
+// moved reports whether the rule of the key does not use the remote bucket any more, so that its owner may have none.
+func (s *sender) moved() bool {
+	rule := s.host.config.RateRule(s.Key())
+	return rule == nil || !slices.Contains(rule.Algorithms(), s.under)
 }
 
 // end ends what begin began.
