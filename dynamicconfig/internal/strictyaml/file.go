@@ -126,6 +126,8 @@ func (f *File) syntaxError(err error) {
 		advice = "put a value that begins with [ in quotes"
 	case strings.Contains(message, `'	'`):
 		advice = "indent with spaces"
+	case lookalike(line) != "":
+		advice = lookalike(line)
 	case noColon.MatchString(line):
 		advice = "put a : after the name of a field"
 	case noSpace.MatchString(line):

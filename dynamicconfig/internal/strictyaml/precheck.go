@@ -32,6 +32,14 @@ func (f *File) syntax(text string) {
 				return
 			}
 		}
+		if r == '\r' { // \r\n is \n by now
+			f.Add(Mark{line, column}, "a line ends with a carriage return (CR) alone: save the file with the line ends of Unix (LF) or Windows (CRLF)")
+			return
+		}
+		if column == 1 && isConflict(text[i:]) {
+			f.Add(Mark{line, column}, "git left a conflict here: keep what is meant, and remove the lines that begin with <<<<<<<, ======= and >>>>>>>")
+			return
+		}
 		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
 			f.Add(Mark{line, column}, "the control character %#02x is not YAML: remove it", r)
 			return
@@ -98,6 +106,8 @@ func (c *tokenCheck) next(t *token.Token) (problem string) {
 		}
 	}
 	switch t.Type {
+	case token.StringType:
+		return misplaced(t)
 	case token.SequenceStartType, token.MappingStartType:
 		if c.flows = append(c.flows, flow{isMap: t.Type == token.MappingStartType}); len(c.flows) > maxNesting {
 			return "lists and maps nest too deep here: a config file needs no more than three levels"
