@@ -4,6 +4,7 @@ package httpapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -205,7 +206,7 @@ func explain(err error, body []byte, to any) error {
 		if strings.HasPrefix(wrong.Value, "array") || strings.HasPrefix(wrong.Value, "object") {
 			article = "an"
 		}
-		return fmt.Errorf("%s cannot be %s %.40s: send %s", what, article, wrong.Value, wanted(wrong.Type))
+		return fmt.Errorf("%s cannot be %s %.40s: %s", what, article, wrong.Value, cmp.Or(toWrite(wrong.Value), "send "+wanted(wrong.Type)))
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the JSON ends early")

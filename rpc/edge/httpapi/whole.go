@@ -4,9 +4,11 @@ package httpapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
 	"strconv"
+	"strings"
 )
 
 // whole is a whole number in a body, however JSON writes it: 1000, 1000.0 or 1e3. Programs
@@ -31,13 +33,27 @@ func (n *whole) UnmarshalJSON(text []byte) error {
 	case '{':
 		wrong.Value = "object"
 	default:
-		const exact = 1 << 53 // from here on, floats leave whole numbers out
 		v, err := strconv.ParseFloat(string(text), 64)
 		if err == nil && v == math.Trunc(v) && math.Abs(v) < exact {
 			*n = whole(v)
 			return nil
 		}
-		wrong.Value = "number " + string(text)
+		wrong.Value = numberPrefix + string(text)
 	}
 	return wrong
+}
+
+const (
+	exact        = 1 << 53 // from here on, floats leave whole numbers out
+	numberPrefix = "number "
+)
+
+// toWrite is what to write instead of value, as a json.UnmarshalTypeError has it; "" if that is no whole number.
+func toWrite(value string) string {
+	text, isNumber := strings.CutPrefix(value, numberPrefix)
+	v, err := strconv.ParseFloat(text, 64)
+	if !isNumber || err != nil || v != math.Trunc(v) || math.Abs(v) >= 1<<63 || !strings.ContainsAny(text, ".eE") {
+		return ""
+	}
+	return fmt.Sprintf("from %d on, write a whole number in digits alone, without a point or an exponent", int64(exact))
 }
