@@ -424,6 +424,24 @@ func TestALoanToAHostThatComesBackOutlivesASweep(t *testing.T) {
 	}
 }
 
+// A host had nothing to report for more than an interval. Then it asks, and uses what it is lent. A sweep does not take it
+// for dead before its next report: its loan would be lost, and its use of the loan charged beside that.
+func TestALoanToAHostThatWasQuietIsPaidForOnce(t *testing.T) {
+	limit := algorithm.Limit{Rate: 0, Burst: 100}
+	for _, wants := range []float64{0, 20} {
+		k, h, now := askedOf(limit), askingHost{id: 1}, interval*3/2
+		h.report(k, 0, limit, wants)
+		h.advance(now)
+		before := k.pool + h.tokens
+		used := h.drain(k, now, limit, 30, 20)
+		k.Expire(now+interval/2, func(uint32) {})
+		h.report(k, now+interval/2, limit, 20)
+		if got := k.pool + h.tokens + used; !near(got, before) {
+			t.Errorf("a host that wants %v: %v in the pool, at the host and used, of %v", wants, got, before)
+		}
+	}
+}
+
 // A host that came back, and has reported since, is charged once if an answer is lost: it says
 // again what it used, as a part of its next report.
 func TestAHostThatCameBackIsChargedOnce(t *testing.T) {

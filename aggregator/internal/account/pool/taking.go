@@ -130,8 +130,11 @@ func (k *asked) observeAsk(now time.Duration, host uint32, t *usage.Take) (row *
 		return nil, 0
 	}
 	row = k.rows.At(i)
-	if row.weight == 0 { // it was taken for dead: all that it held is lost
+	if now = max(now, k.at); row.weight == 0 || now-row.last >= k.interval && !k.past.LeftSince(row.last) { // taken for dead, so what it held is lost; or it had nothing to report
+		k.hold(row, row.lent+sum.Grains(row.weight*k.past.Passed(row.last, now, k.limit)), row.unspent)
 		row.last, row.late = now, account.AnyTime
+	}
+	if row.weight == 0 {
 		row.weight = slightest
 		k.parts.Add(row.weight)
 	}
