@@ -116,6 +116,17 @@ func (l *Listener) removeLocked(c *conn) {
 // Refused is how many connections were closed because there was no room.
 func (l *Listener) Refused() int64 { return l.refused.Load() }
 
+// Calls is how many requests over HTTP/2 have not been answered.
+func (l *Listener) Calls() (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	for c := range l.conns {
+		n += c.requests.calls()
+	}
+	return n
+}
+
 // CloseAll closes all connections that are open, and those that still come.
 // The listener itself stays open.
 func (l *Listener) CloseAll() {

@@ -157,6 +157,14 @@ func (r *requests) begin(now time.Time) {
 	r.open = make(map[uint32]request)
 }
 
+// calls is how many requests over HTTP/2 have not been answered.
+func (r *requests) calls() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	return len(r.open)
+}
+
 // inspected is a connection of HTTP/2 under Limits.
 type inspected struct {
 	net.Conn

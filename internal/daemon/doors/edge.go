@@ -41,6 +41,9 @@ const (
 	readBuffer = 4 << 10
 	// greeting is how long a new connection may take to say what it is.
 	greeting = 5 * time.Second
+	// quiet is for how long an edge that stops has no call before it closes the connections of clients that do
+	// not do so themselves, as of programs in Python between calls.
+	quiet = time.Second
 	// maxIdle is how long a connection may have no call.
 	maxIdle = 10 * time.Minute
 	// maxAge is after how long a connection takes no more calls, so that clients
@@ -55,7 +58,7 @@ type Edge struct {
 	health   *health.Server
 	listener *conns.Listener
 	intake   *intake
-	more     []net.Listener // what else it serves, set before Serve
+	more     []*splitter // what else it serves, set before Serve
 	ending   *Ending
 	loops    sync.WaitGroup
 
@@ -117,8 +120,37 @@ func (e *Edge) Serve() {
 	for _, name := range append(e.Services(), "") {
 		e.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
-	for _, l := range append(e.more, net.Listener(e.listener)) {
-		e.loops.Go(func() { e.ending.End(e.server.Serve(l)) })
+	e.serve(e.listener)
+	for _, l := range e.more {
+		e.serve(l.grpc)
+	}
+}
+
+func (e *Edge) serve(l net.Listener) {
+	e.loops.Go(func() { e.ending.End(e.server.Serve(l)) })
+}
+
+// calls is how many calls are under way.
+func (e *Edge) calls() int {
+	n := e.listener.Calls()
+	for _, l := range e.more {
+		n += l.from.Calls()
+	}
+	return n
+}
+
+// noCalls returns once no call was under way for quiet, or ctx has ended.
+func (e *Edge) noCalls(ctx context.Context) {
+	tick := time.NewTicker(quiet / 10)
+	defer tick.Stop()
+	for last := time.Now(); ctx.Err() == nil && time.Since(last) < quiet; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+		if e.calls() > 0 {
+			last = time.Now()
+		}
 	}
 }
 
@@ -134,15 +166,25 @@ func (e *Edge) Stop(ctx context.Context, drain time.Duration, log *slog.Logger, 
 		defer close(graceful)
 		e.server.GracefulStop()
 	}()
-	timer := time.NewTimer(drain)
-	defer timer.Stop()
+	draining, cancel := context.WithTimeout(ctx, drain)
+	defer cancel()
 	var err error
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		e.noCalls(draining) // grpc also waits for clients without a call which do not read that it ends
+	}()
 	select {
 	case <-graceful:
-	case <-timer.C:
-		log.Warn("calls to the edge did not end in time, and are ended", "drain", drain)
-	case <-ctx.Done():
-		err = fmt.Errorf("calls to the edge were ended: %w", ctx.Err())
+		cancel()
+		<-ended
+	case <-ended:
+		switch n := e.calls(); {
+		case ctx.Err() != nil:
+			err = fmt.Errorf("calls to the edge were ended: %w", ctx.Err())
+		case n > 0:
+			log.Warn("calls to the edge did not end in time, and are ended", "drain", drain, "calls", n)
+		}
 	}
 	// Also what connected and never said a word, which grpc waits for.
 	e.listener.CloseAll()

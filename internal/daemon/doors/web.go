@@ -41,7 +41,7 @@ func (w *Web) Addr() net.Addr { return w.listeners[0].Addr() }
 func (w *Web) Share(e *Edge, l *conns.Listener) {
 	w.unix = split(l)
 	w.listeners = append(w.listeners, w.unix.http)
-	e.more = append(e.more, w.unix.grpc)
+	e.more = append(e.more, w.unix)
 }
 
 // HangUp ends what Share has begun.
