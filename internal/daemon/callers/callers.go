@@ -372,7 +372,7 @@ func (c *Caller) MayChange(pattern string) error {
 
 // forbidden says what c may not do, because of its rights called verb.
 func (c *Caller) forbidden(verb, what, lacks string) error {
-	name := "a program without a certificate or token"
+	name := "a program that the policy does not name"
 	if c.name != "" {
 		name = fmt.Sprintf("caller %q", c.name)
 	}

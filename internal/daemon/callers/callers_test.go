@@ -212,3 +212,18 @@ func TestAFieldWithoutATokenIsAWrongToken(t *testing.T) {
 		}
 	}
 }
+
+// A program that shows a certificate which the policy does not have is not told that it shows none.
+func TestAnUnknownCertificateIsNotCalledMissing(t *testing.T) {
+	p, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := p.Who(Proof{Certificate: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.May(edge.Take, "login:a"); err == nil || !strings.Contains(err.Error(), "a program that the policy does not name may not use this key") {
+		t.Error(err)
+	}
+}
