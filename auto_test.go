@@ -32,6 +32,7 @@ type autoCluster struct {
 	network *rpctest.Network
 	owner   placement
 	names   []string
+	started int // how many hosts there have been
 	hosts   []*autoMember
 	loops   sync.WaitGroup
 	began   time.Time
@@ -47,10 +48,18 @@ type autoCluster struct {
 	seen     time.Time
 }
 
+// walked is a *testing.T or a *rapid.T.
+type walked interface {
+	Helper()
+	Context() context.Context
+	Fatal(args ...any)
+}
+
 type autoMember struct {
 	aggregator *aggregator.Aggregator
 	group      *limiter.Group
 	taker      *ask.Taker
+	fanout     *usage.Fanout
 	stop       context.CancelFunc
 }
 
@@ -80,32 +89,38 @@ func newAutoCluster(t *testing.T, n int, limit float64) *autoCluster {
 	return autoClusterOf(t, n, limit, autoLimits(t, limit))
 }
 
-func autoClusterOf(t *testing.T, n int, limit float64, snapshot *dynamicconfig.Snapshot, options ...limiter.Option) *autoCluster {
+func autoClusterOf(t walked, n int, limit float64, snapshot *dynamicconfig.Snapshot, options ...limiter.Option) *autoCluster {
 	t.Helper()
 	c := &autoCluster{network: rpctest.New(1), began: time.Now(), at: time.Now(), seen: time.Now(), limit: limit, level: autoBurst, burst: autoBurst}
-	for i := range n {
-		name := fmt.Sprint("host", i)
-		a := aggregator.New(algorithm.Builtin(), snapshot)
-		c.network.Host(name).Serve(a)
-		for _, other := range c.names {
-			c.network.SetFaults(name, other, rpctest.Faults{Delay: 200 * time.Microsecond})
-			c.network.SetFaults(other, name, rpctest.Faults{Delay: 200 * time.Microsecond})
-		}
-		peers := c.network.Host(name).Peers()
-		taker := &ask.Taker{Host: name, Placement: &c.owner, Peers: peers, Self: name, Local: a}
-		group := limiter.NewGroup(snapshot, n, append([]limiter.Option{
-			limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)), limiter.WithRemote(algorithm.NameExact, exact.New(taker)),
-			limiter.WithMigration(shadow.Migrator()),
-		}, options...)...)
-		running, stop := context.WithCancel(t.Context())
-		c.names, c.hosts = append(c.names, name), append(c.hosts, &autoMember{a, group, taker, stop})
-		c.loops.Go(func() { a.Run(running) })
-		c.loops.Go(func() {
-			group.Run(running, &usage.Fanout{Host: name, Placement: &c.owner, Self: name, Local: a, Peers: peers})
-		})
+	for range n {
+		c.start(t, n, snapshot, options...)
 	}
 	c.owner.Store(&c.names[0])
 	return c
+}
+
+// start starts one host more, of a cluster that is to have n.
+func (c *autoCluster) start(t walked, n int, snapshot *dynamicconfig.Snapshot, options ...limiter.Option) {
+	t.Helper()
+	name := fmt.Sprint("host", c.started)
+	c.started++
+	a := aggregator.New(algorithm.Builtin(), snapshot)
+	c.network.Host(name).Serve(a)
+	for _, other := range c.names {
+		c.network.SetFaults(name, other, rpctest.Faults{Delay: 200 * time.Microsecond})
+		c.network.SetFaults(other, name, rpctest.Faults{Delay: 200 * time.Microsecond})
+	}
+	peers := c.network.Host(name).Peers()
+	taker := &ask.Taker{Host: name, Placement: &c.owner, Peers: peers, Self: name, Local: a}
+	group := limiter.NewGroup(snapshot, n, append([]limiter.Option{
+		limiter.WithRemote(algorithm.NameAuto, exact.NewAuto(taker)), limiter.WithRemote(algorithm.NameExact, exact.New(taker)),
+		limiter.WithMigration(shadow.Migrator()),
+	}, options...)...)
+	fanout := &usage.Fanout{Host: name, Placement: &c.owner, Self: name, Local: a, Peers: peers}
+	running, stop := context.WithCancel(t.Context())
+	c.names, c.hosts = append(c.names, name), append(c.hosts, &autoMember{a, group, taker, fanout, stop})
+	c.loops.Go(func() { a.Run(running) })
+	c.loops.Go(func() { group.Run(running, fanout) })
 }
 
 // use asks for n events of k, at the first so many hosts in turn, and returns how many were allowed.
@@ -158,7 +173,7 @@ func (c *autoCluster) change(t *testing.T, limit float64) {
 	c.configure(t, autoLimits(t, limit))
 }
 
-func (c *autoCluster) configure(t *testing.T, snapshot *dynamicconfig.Snapshot) {
+func (c *autoCluster) configure(t walked, snapshot *dynamicconfig.Snapshot) {
 	t.Helper()
 	for _, h := range c.hosts {
 		if err := h.aggregator.Configure(snapshot); err != nil {

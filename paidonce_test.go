@@ -283,20 +283,28 @@ func TestAMeasurementThatBeginsAgainMeasuresFromWhatIsLeft(t *testing.T) {
 	}
 }
 
-// tokensOf is a Remote with one bucket, into which nothing comes.
+// tokensOf is a Remote with one bucket, of the burst that its operations have.
 type tokensOf struct {
 	mu   sync.Mutex
 	left float64
+	at   time.Time // of left; zero before the first operation
 }
 
 func (b *tokensOf) Do(_ context.Context, op stage.Operation) (stage.Outcome, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	now := time.Now()
+	if !b.at.IsZero() {
+		b.left = min(b.left+float64(op.Rule.Limit)*now.Sub(b.at).Seconds(), op.Rule.Burst)
+	}
+	b.at = now
 	switch {
 	case op.Kind == stage.ReturnTokens:
 		b.left += op.N
 	case op.Kind == stage.TakeTokens && op.N > b.left:
 		return stage.Outcome{Left: b.left}, nil
+	case op.Kind == stage.ChargeTokens:
+		b.left = max(b.left-op.N, min(b.left, -op.Rule.MostDebt()))
 	default:
 		b.left -= op.N
 	}
