@@ -45,7 +45,8 @@ type lowerWalk struct {
 	spent     time.Time // what the owner may not have heard of yet
 }
 
-// slack is how much later, and how many tokens less than from a perfect bucket, callers get. Each term is the least that holds.
+// slack is how much later, and how many tokens less than from a perfect bucket, callers get. Each term is the least that holds;
+// those of elastic are rounded up.
 func (w *lowerWalk) slack(rate float64) (closed time.Duration, tokens float64) {
 	hosts := float64(len(w.hosts))
 	switch w.algorithm {
