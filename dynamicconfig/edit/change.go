@@ -263,7 +263,7 @@ func (d *document) shown(f Field) string {
 // asJSON is a value in one line of JSON; text says that it is text whatever it looks like.
 func asJSON(value string, text bool) string {
 	if !text {
-		if data, err := yaml.YAMLToJSON([]byte(value)); err == nil {
+		if data, err := yaml.YAMLToJSON([]byte(value)); err == nil && json.Valid(data) { // control characters come out as in YAML
 			return strings.TrimSpace(string(data))
 		}
 	}
