@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What cannot be told from YAML on a screen is named, with its place and with what to do.
+// Parse refuses characters that look like YAML's and are not. The error names the character, its place and what to do.
 func TestWhatLooksLikeYAMLIsNamed(t *testing.T) {
 	const space, conflict = "write a space instead", "git left a conflict here: keep what is meant"
 	many := "limits:\n" + strings.Repeat("  - key: a\n    limit: 10/s\n", 500)

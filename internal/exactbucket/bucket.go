@@ -180,7 +180,7 @@ func (b *Bucket) Spilt(now time.Duration) float64 {
 	return b.spilt
 }
 
-// Under reports whether rule is the one of b.
+// Under reports whether b follows rule already.
 func (b *Bucket) Under(rule Rule) bool { return b.rule == rule.valid() }
 
 // Rate is how fast b fills, in tokens/s.

@@ -145,8 +145,8 @@ func ParseNumber(text string) (float64, error) {
 	return f, err
 }
 
-// tiny is the least that a number other than 0 is read as. A part of it, as of a limit per day in a
-// second, is not 0 either: that would be another meaning.
+// tiny replaces a smaller number that is not 0. It is so large that tiny per day is more than 0 per
+// second: a limit of 0 means something else.
 const tiny = 1e-300
 
 func isNumber(text string) bool {

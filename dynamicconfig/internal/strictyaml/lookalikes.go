@@ -12,7 +12,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// isOddSpace reports whether r looks like a space, or like nothing, and is a letter to YAML.
+// isOddSpace reports whether people see a space or nothing where r is, and YAML reads a letter.
 func isOddSpace(r rune) bool {
 	return r > 0x7f && (unicode.IsSpace(r) || isUnseen(r))
 }

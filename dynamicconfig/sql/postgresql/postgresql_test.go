@@ -198,7 +198,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 	}
 }
 
-// What PostgreSQL refuses comes with what to do about it.
+// If PostgreSQL refuses a call, the error says what to do.
 func TestWhatPostgreSQLRefuses(t *testing.T) {
 	place := newPlace(t)
 	sourcetest.Put(t, open, place, "limits: []\n")

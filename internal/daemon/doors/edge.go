@@ -41,8 +41,8 @@ const (
 	readBuffer = 4 << 10
 	// greeting is how long a new connection may take to say what it is.
 	greeting = 5 * time.Second
-	// quiet is for how long an edge that stops has no call before it closes the connections of clients that do
-	// not do so themselves, as of programs in Python between calls.
+	// An edge that stops, and has had no call for as long as quiet, closes the connections that clients leave
+	// open. Programs in Python leave theirs open between calls.
 	quiet = time.Second
 	// maxIdle is how long a connection may have no call.
 	maxIdle = 10 * time.Minute

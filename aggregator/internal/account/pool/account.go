@@ -298,8 +298,7 @@ func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r 
 		// Expire may not have taken back what was lent yet.
 		starter := float64(row.starter())
 		most := upper(k.ungranted(now, limit, r), lower(r.Allowed, starter))
-		// Events use no more than the grant had, and a little that the host has saved up.
-		// Callers charged the rest after the fact, so it makes a debt.
+		// Events use no more than the grant had and a little that the host has saved up. Callers charged the rest: a debt.
 		more := r.Allowed - float64(row.lent) - starter - lower(r.Has, 1)*passed
 		if r.Has > 0 && more > algorithm.Keep {
 			most += more

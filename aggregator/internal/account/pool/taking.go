@@ -130,7 +130,8 @@ func (k *asked) observeAsk(now time.Duration, host uint32, t *usage.Take) (row *
 		return nil, 0
 	}
 	row = k.rows.At(i)
-	if now = max(now, k.at); row.weight == 0 || now-row.last >= k.interval && !k.past.LeftSince(row.last) { // taken for dead, so what it held is lost; or it had nothing to report
+	// A host that was taken for dead has lost what it held. One that had nothing to report is alive: the next sweep must not take it for dead.
+	if now = max(now, k.at); row.weight == 0 || now-row.last >= k.interval && !k.past.LeftSince(row.last) {
 		k.hold(row, row.lent+sum.Grains(row.weight*k.past.Passed(row.last, now, k.limit)), row.unspent)
 		row.last, row.late = now, account.AnyTime
 	}
