@@ -35,10 +35,10 @@ func migrating(t *testing.T, from, to string) ([]*headgate.Node, *memory.Source)
 	return migratingBy(t, to, modes(t, from, to, "old"))
 }
 
-// migratingBy are three nodes, with a Redis if it is needed.
+// migratingBy are three nodes, with a Redis if it is needed: under the name redis, and under stored.
 func migratingBy(t *testing.T, to string, s *dynamicconfig.Snapshot) ([]*headgate.Node, *memory.Source) {
 	t.Helper()
-	if to == "redis" {
+	if to != "exact" {
 		return migratingAt(t, redistest.Start(t), s)
 	}
 	source := memory.New(s)
@@ -57,7 +57,7 @@ func migratingAt(t *testing.T, server *redistest.Server, s *dynamicconfig.Snapsh
 		t.Fatal(err)
 	}
 	source := memory.New(s)
-	nodes, _ := cluster(t, 3, source, headgate.WithRemote("redis", buckets))
+	nodes, _ := cluster(t, 3, source, headgate.WithRemote("redis", buckets), headgate.WithRemote("stored", buckets))
 	allKnow(t, nodes)
 	return nodes, source
 }
@@ -133,10 +133,12 @@ func TestMigratingToARemoteBucketGivesNoSecondBurst(t *testing.T) {
 // Every event is taken from the remote bucket once, whether that measures or
 // answers, and also what happened before it was asked.
 func TestARemoteBucketIsChargedOnceInEachMode(t *testing.T) {
-	for _, to := range []string{"exact", "redis"} {
+	for _, to := range []string{"exact", "stored"} { // redis has no ask_timeout: an event that waits for a charge for 20 ms would fall back
 		t.Run(to, func(t *testing.T) {
+			// Where other hosts use nothing, a bucket fills faster than a host's part of it, and the host is charged with the difference,
+			// rounded up. Under this limit that takes minutes.
 			limitsOf := func(mode string) *dynamicconfig.Snapshot {
-				return limits(t, fmt.Sprintf(`{defaults: {ask_timeout: 10s}, limits: [{key: "k", limit: 1/h, burst: 1000, migrate: {from: even, to: %s, mode: %s}}]}`, to, mode))
+				return limits(t, fmt.Sprintf(`{defaults: {ask_timeout: 10s}, limits: [{key: "k", limit: 0.0036/h, burst: 300, migrate: {from: even, to: %s, mode: %s}}]}`, to, mode))
 			}
 			nodes, source := migratingBy(t, to, limitsOf("old"))
 			key := nodes[0].Group().For("k")
@@ -177,10 +179,9 @@ func TestARemoteBucketIsChargedOnceInEachMode(t *testing.T) {
 			}
 			d := key.Decide(t.Context(), 0, 0)
 			defer func() { t.Logf("the last decision: %+v", d) }()
-			eventually(t, fmt.Sprintf("%d or %d are left", 1000-spent-2, 1000-spent), func() bool {
+			eventually(t, fmt.Sprint(300-spent, " are left"), func() bool {
 				d = key.Decide(t.Context(), 0, 0)
-				estimated := int(d.Left) == 1000-spent-2 // without a grant, the host takes what was settled for used
-				return d.By == to && (int(d.Left) == 1000-spent || estimated)
+				return d.By == to && int(d.Left) == 300-spent
 			})
 		})
 	}

@@ -119,6 +119,11 @@ func (e *Estimate) Cap(now stage.Instant, rule *dynamicconfig.Rule, tokens float
 	}
 }
 
+// Charge charges the bucket with n tokens. A charge makes no deeper debt than the rule's.
+func (e *Estimate) Charge(now stage.Instant, rule *dynamicconfig.Rule, n float64) {
+	e.Change(now, rule, rule, func(before float64) float64 { return min(before, max(before-n, -rule.MostDebt())) })
+}
+
 // ChargeAbove charges the bucket with n tokens, and first those that Cap has taken from the estimate already. A charge makes no
 // deeper debt than the rule's.
 func (e *Estimate) ChargeAbove(now stage.Instant, rule *dynamicconfig.Rule, n float64) {

@@ -168,6 +168,7 @@ func (s *Stage) takeFallback(q stage.Request, err error) (v stage.Verdict, recei
 	s.recount(q.Now, q.N, v.OK())
 	switch {
 	case v.OK():
+		s.tokens.Charge(q.Now, s.Terms().Rule, float64(q.N))
 		s.enqueue(q.N)
 		if q.Kind == stage.Take && q.N > 0 {
 			receipt = stage.Receipt{N: q.N, Rest: fromFallback{receipt, !math.IsInf(v.Left, 1)}}
@@ -197,9 +198,7 @@ func (s *Stage) charge(q stage.Request) stage.Verdict {
 	if q.Kind != stage.Before {
 		s.count(q.Now, n, true)
 	}
-	s.tokens.Change(q.Now, rule, rule, func(before float64) float64 {
-		return min(before, max(before-float64(n), -rule.MostDebt())) // no charge makes a deeper debt
-	})
+	s.tokens.Charge(q.Now, rule, float64(n))
 	if s.enqueue(n); q.Kind == stage.Before {
 		s.setBarrier()
 	}

@@ -275,6 +275,27 @@ func TestNonsenseEndsNoFallback(t *testing.T) {
 	}
 }
 
+// The remote is charged with what the fallback let through. So the host takes that for its own use, and not for another host's, and
+// expects the remote to lack it.
+func TestTheFallbackUsesTokensOfTheRemote(t *testing.T) {
+	for _, actual := range []int64{0, 1, 2} {
+		s, h := &store{answer: &stage.Outcome{OK: true, Left: 7}}, newHost()
+		r := newStage(t, s, h.Hub)
+		r.Take(t.Context(), request(3))
+		s.err = errAway
+		_, receipt := r.Take(t.Context(), request(2))
+		r.Settle(0, receipt, actual)
+		left := float64(7 - actual)
+		if got := r.Elsewhere(0).Tokens; got != left {
+			t.Errorf("the remote is thought to have %v tokens, want %v", got, left)
+		}
+		s.err, s.answer = nil, &stage.Outcome{OK: true, Left: left - 1}
+		if r.Take(t.Context(), request(1)); OwnUse(r) != 1 {
+			t.Errorf("the host takes %v of what the remote lacks for its own use, want all", OwnUse(r))
+		}
+	}
+}
+
 func TestAReceiptIsSettledWhereItCameFrom(t *testing.T) {
 	s, h := &store{err: errAway}, newHost()
 	r := newStage(t, s, h.Hub)
