@@ -66,6 +66,7 @@ var accepted = []bounds{
 	{"Takes", "more", "tokens", 0, rpc.MaxTokens},
 	{"Takes", "wants", "tokens/s", 0, rpc.MaxTokens},
 	{"Takes", "handed", "1 + part of the limit, or 0", 0, 2},
+	{"Takes", "kept", "tokens", 0, rpc.MaxTokens},
 
 	{"Taken", "by", "number", 1, 1<<32 - 1},
 	{"Taken", "answers", inMicros + " × 2, + 1 if taken", 0, float64(rpc.MaxWait/time.Microsecond)*2 + 1},

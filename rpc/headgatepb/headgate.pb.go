@@ -845,7 +845,11 @@ type Takes struct {
 	Handed []float64 `protobuf:"fixed64,15,rep,packed,name=handed,proto3" json:"handed,omitempty"`
 	// Whether the bucket is one that a migration measures, while another of exact, auto and
 	// elastic answers. Left out: none is.
-	Measured      []bool `protobuf:"varint,16,rep,packed,name=measured,proto3" json:"measured,omitempty"`
+	Measured []bool `protobuf:"varint,16,rep,packed,name=measured,proto3" json:"measured,omitempty"`
+	// With handed: what a full bucket would have left without what was taken from it since
+	// the sender's was last full, if nothing flowed in; finite, at most 2^53. Left out:
+	// nothing, or not known.
+	Kept          []float64 `protobuf:"fixed64,17,rep,packed,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -988,6 +992,13 @@ func (x *Takes) GetHanded() []float64 {
 func (x *Takes) GetMeasured() []bool {
 	if x != nil {
 		return x.Measured
+	}
+	return nil
+}
+
+func (x *Takes) GetKept() []float64 {
+	if x != nil {
+		return x.Kept
 	}
 	return nil
 }
@@ -1518,7 +1529,7 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\talgorithm\x18\x06 \x01(\tR\talgorithm\x12\x1a\n" +
 	"\blearning\x18\a \x01(\bR\blearning\x12\x18\n" +
 	"\aunknown\x18\b \x01(\bR\aunknown\x12\x18\n" +
-	"\arefused\x18\t \x01(\tR\arefused\"\x88\x03\n" +
+	"\arefused\x18\t \x01(\tR\arefused\"\x9c\x03\n" +
 	"\x05Takes\x12\x16\n" +
 	"\x06caller\x18\x01 \x01(\x06R\x06caller\x12\x14\n" +
 	"\x05batch\x18\x02 \x01(\x04R\x05batch\x12\x18\n" +
@@ -1537,7 +1548,8 @@ const file_rpc_headgatepb_headgate_proto_rawDesc = "" +
 	"\x04more\x18\r \x03(\x01R\x04more\x12\x14\n" +
 	"\x05wants\x18\x0e \x03(\x01R\x05wants\x12\x16\n" +
 	"\x06handed\x18\x0f \x03(\x01R\x06handed\x12\x1a\n" +
-	"\bmeasured\x18\x10 \x03(\bR\bmeasured\"o\n" +
+	"\bmeasured\x18\x10 \x03(\bR\bmeasured\x12\x12\n" +
+	"\x04kept\x18\x11 \x03(\x01R\x04kept\"o\n" +
 	"\x05Taken\x12\x0e\n" +
 	"\x02by\x18\x01 \x01(\aR\x02by\x12\x18\n" +
 	"\aanswers\x18\x02 \x03(\x04R\aanswers\x12\x12\n" +

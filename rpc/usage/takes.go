@@ -72,9 +72,12 @@ type Take struct {
 
 	// Handed says that the sender, By, owned the key and hands it over: it had Told in
 	// its bucket, beside what hosts hold, and hosts held Rates of the limit as rates, in
-	// [0, 1].
+	// [0, 1]. Kept is what a full bucket would have left without what was taken from
+	// it since the sender's bucket was last full, if nothing flowed into it meanwhile;
+	// in [0, rpc.MaxTokens]; 0: nothing, or the sender does not say.
 	Handed bool
 	Rates  float64
+	Kept   float64
 }
 
 // Spent says what became of the tokens before the owner was asked.
@@ -175,6 +178,7 @@ func (t *Take) Check(row int) error {
 	r.Value("told", t.Told, -wire.Finite, wire.Finite)
 	r.Period("told_ms", t.Ago, 0, rpc.MaxElapsed)
 	r.Value("the part of the limit that is handed over as rates", t.Rates, 0, 1)
+	r.Value("kept", t.Kept, 0, rpc.MaxTokens)
 	return r.Err
 }
 

@@ -44,6 +44,7 @@ var (
 		14: wire.Double("wants", 0, func(t *Take) *float64 { return &t.Wants }),
 		15: wire.Bits("handed", (*Take).handed, (*Take).setHanded),
 		16: wire.Flag("measured", func(t *Take) *bool { return &t.Measured }),
+		17: wire.Double("kept", 0, func(t *Take) *float64 { return &t.Kept }),
 	}
 	takesKinds = wire.Kinds(takesFields, takeColumns, map[int]wire.Kind{takesWithdrawn: wire.Varints, takesKeys: wire.Bytes, takesKeyLengths: wire.Varints})
 )

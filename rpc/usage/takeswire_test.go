@@ -164,6 +164,7 @@ func TestTakesAreWhatTheGeneratedMessageWouldWrite(t *testing.T) {
 			}
 			if row.Handed = told && rapid.Bool().Draw(t, "handed"); row.Handed {
 				row.Rates = float64(rapid.IntRange(0, 256).Draw(t, "rates")) / 256
+				row.Kept = rapid.Float64Range(0, 2).Draw(t, "kept")
 			}
 			takes.Rows = append(takes.Rows, row)
 		}
@@ -212,7 +213,7 @@ func takesMessage(t *usage.Takes) *headgatepb.Takes {
 		if row.Handed {
 			handed = 1 + row.Rates
 		}
-		m.Handed = append(m.Handed, handed)
+		m.Handed, m.Kept = append(m.Handed, handed), append(m.Kept, row.Kept)
 		m.Measured = append(m.Measured, row.Measured)
 		auto, measured = auto || row.Auto, measured || row.Measured
 		ones, still, told = ones && row.Tokens == 1, still && wait == 2, told || row.By != 0
@@ -226,7 +227,7 @@ func takesMessage(t *usage.Takes) *headgatepb.Takes {
 	if !measured {
 		m.Measured = nil
 	}
-	for _, column := range []*[]float64{&m.More, &m.Wants, &m.Handed} {
+	for _, column := range []*[]float64{&m.More, &m.Wants, &m.Handed, &m.Kept} {
 		if !slices.ContainsFunc(*column, func(v float64) bool { return v != 0 }) {
 			*column = nil
 		}
@@ -258,6 +259,7 @@ func TestAbsurdTakesAreRefusedByBothSides(t *testing.T) {
 		{"too many back", func(t *usage.Take) { t.Tokens = math.Inf(-1) }, "row 1: tokens is -Inf"},
 		{"waits too long", func(t *usage.Take) { t.Longest = rpc.MaxWait + time.Microsecond }, "row 1: the longest wait is 24h0m0.000001s"},
 		{"a loan of nothing", func(t *usage.Take) { t.More = math.NaN() }, "row 1: the tokens to lend is NaN"},
+		{"more than can be kept", func(t *usage.Take) { t.Handed, t.Kept = true, 1e17 }, "row 1: kept is 1e+17"},
 		{"more than the limit", func(t *usage.Take) { t.Handed, t.Rates = true, 1.5 }, "row 1: the part of the limit that is handed over as rates is 1.5"},
 		{"told nonsense", func(t *usage.Take) { t.Told, t.By = math.NaN(), 1 }, "row 1: told is NaN"},
 		{"told long ago", func(t *usage.Take) { t.Ago, t.By = rpc.MaxElapsed+time.Millisecond, 1 }, "row 1: told_ms is 24h0m0.001s"},

@@ -37,7 +37,7 @@ const (
 )
 
 // MaxFields is more than the number of any field of a message that is known.
-const MaxFields = 17
+const MaxFields = 18
 
 // Run is all that a message says under one number: of a single value, the last
 // one; of a column, all runs one after another.

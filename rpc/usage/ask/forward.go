@@ -103,8 +103,8 @@ func (f *Forward) take(ctx context.Context, rows []usage.Take, took []usage.Took
 	now := t.now()
 	var others sync.WaitGroup
 	for i := range rows {
-		rows[i].More, rows[i].Wants = 0, 0       // what is lent is the reporting host's
-		rows[i].Handed, rows[i].Rates = false, 0 // programs own no keys
+		rows[i].More, rows[i].Wants = 0, 0                        // what is lent is the reporting host's
+		rows[i].Handed, rows[i].Rates, rows[i].Kept = false, 0, 0 // programs own no keys
 		f.bound(&rows[i])
 		t.answers.learn(now, &rows[i])
 		switch {

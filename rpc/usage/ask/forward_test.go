@@ -53,11 +53,11 @@ func TestAnOwnerHearsWhatTheEdgeKnows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		edge, o, _, _, _ := edgeOf(t, 100)
 		takeAt(t, edge, &usage.Takes{Rows: []usage.Take{{Key: "k", Tokens: 1}}})
-		own := usage.Take{Key: "k", Tokens: 1, More: 5, Wants: 5, Handed: true, Rates: .5, Told: -7, By: 99}
+		own := usage.Take{Key: "k", Tokens: 1, More: 5, Wants: 5, Handed: true, Rates: .5, Kept: 5, Told: -7, By: 99}
 		takeAt(t, edge, &usage.Takes{Rows: []usage.Take{own, own, own}})
 		for _, call := range o.calls() {
 			for _, row := range call.Rows {
-				if row.More != 0 || row.Wants != 0 || row.Handed || row.Rates != 0 || row.Told < 0 || row.By == 99 {
+				if row.More != 0 || row.Wants != 0 || row.Handed || row.Rates != 0 || row.Kept != 0 || row.Told < 0 || row.By == 99 {
 					t.Errorf("%+v", row)
 				}
 			}

@@ -40,12 +40,16 @@ func New(now time.Duration) State {
 }
 
 // learn lowers b to what t's caller knows of it from another owner, but not
-// below floor. Apart: that owner does not know what was taken here.
+// below floor. Apart: that owner does not know what was taken here. What was taken here before its
+// bucket was last full takes nothing from that: only what it gave since then comes off b.
 func (s *State) learn(now time.Duration, b *exactbucket.Bucket, t *usage.Take, floor float64, apart bool) {
 	told := now - t.Ago
 	most := t.Told + b.Rate()*t.Ago.Seconds()
 	if told < s.came || apart {
 		most -= s.taken
+	}
+	if t.Kept > 0 {
+		most = max(most, b.Level(now)-(b.Burst()-t.Kept))
 	}
 	b.Lower(now, max(most, floor))
 	if told >= s.last { // the key has been elsewhere since

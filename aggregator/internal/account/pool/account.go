@@ -194,6 +194,9 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	}
 	before := k.pool
 	k.advance(now, limit)
+	if r.Has > 0 && !k.Knows(host) {
+		k.learn(now)
+	}
 	if r.Elsewhere {
 		k.bound(limit, before)
 		k.observe(now, limit, host, r, false)
@@ -249,9 +252,6 @@ func (k *holdings) receive(now time.Duration, limit algorithm.Limit, host uint32
 		saved = k.settle(now, limit, row, r)
 	} else {
 		row = k.rows.At(k.rows.Add(host))
-		if r.Has > 0 {
-			k.learn(now)
-		}
 		k.pool -= k.ungranted(now, limit, r)
 	}
 	row.last = now

@@ -20,10 +20,9 @@ import (
 //	it has too few ─────▶ it asks: the pool pays, and lends something beside it,
 //	                      or says for how long it cannot
 //
-// There is nothing to switch between keys with many and with few events. A host gets
-// a rate only for what it is sure to use until its next report; all else stays in
-// the pool, for whichever host asks first. So a key of which each host uses a few
-// events is decided by its owner alone, as one bucket decides.
+// There is nothing to switch between keys with many and with few events. A host gets a rate only for
+// what it is sure to use until its next report; all else stays in the pool, for whichever host asks
+// first. So a key of which each host uses a few events is decided by its owner alone, as one bucket decides.
 //
 // # How much can be too much
 //
@@ -69,7 +68,8 @@ type asked struct {
 
 	bucket  exactbucket.Bucket // the pool, while a take is under way
 	learned learned.State
-	_       [24]byte // so that the size is a multiple of a cache line, as that of Account is
+	full    time.Duration // when the pool was last full
+	_       [16]byte      // so that the size is a multiple of a cache line, as that of Account is
 }
 
 const (
@@ -77,9 +77,8 @@ const (
 	// means fewer asks, and more tokens at hosts that do not need them.
 	lasts = 0.3
 
-	// portion is the part of the pool that is lent, if all hosts ask. A larger one
-	// means fewer asks. What a host does not use is missing elsewhere until the host
-	// reports.
+	// portion is the part of the pool that is lent, if all hosts ask. A larger one means fewer
+	// asks. What a host does not use is missing elsewhere until the host reports.
 	portion = 0.3
 
 	// mostAsked is the part of the burst that is lent at a time, at most, and mostOwed the part
@@ -91,9 +90,8 @@ const (
 	// where several hosts use up a burst at once: they have spent what the pool counts.
 	owed = 4
 
-	// sure is how many standard deviations less than its fair part a host gets as a
-	// rate: a host that happens to have fewer events than usual would keep tokens
-	// that others were refused.
+	// sure is how many standard deviations less than its fair part a host gets as a rate: a host that
+	// happens to have fewer events than usual would keep tokens that others were refused.
 	sure = 3
 
 	// fewest is how many events a host's rate must allow until its next report, for each second of
@@ -110,10 +108,9 @@ const (
 	// in: it reports early when it has fewer events, and so gives back what it does not use.
 	busy = 10
 
-	// small is the part of the burst, as 1 ÷ small, that is too little to be missed.
-	// A host of a key far from its limit may be lent as much to last until its next
-	// report. Without such a loan, a host with an event now and then asks for most of its
-	// events, while the pool is full.
+	// small is the part of the burst, as 1 ÷ small, that is too little to be missed. A host of a key far
+	// from its limit may be lent as much to last until its next report. Without such a loan, a host with
+	// an event now and then asks for most of its events, while the pool is full.
 	small = 100
 
 	// beginning is how many events a host that asks is lent the tokens of, at most, if
@@ -138,6 +135,9 @@ func (k *asked) Report(now time.Duration, limit algorithm.Limit, host uint32, r 
 	k.follow(now, rule)
 	if r.Has > 0 && !k.Knows(host) {
 		k.expectLoans(now)
+		if !k.handed { // else the pool is what was left without that grant
+			k.learn(now)
+		}
 	}
 	if r.Elsewhere || k.always {
 		k.observe(now, limit, host, r, k.always)
@@ -306,6 +306,9 @@ func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 	}
 	if whole {
 		k.close(now)
+	}
+	if k.pool >= k.room(limit) {
+		k.full = now
 	}
 	return whole
 }

@@ -53,6 +53,60 @@ func TestAPoolFillsByWhatIsNotWithHosts(t *testing.T) {
 	}
 }
 
+// What an owner that hands a key over has left is without what it granted. So the next owner takes off nothing for a host
+// that says that it has a grant of the earlier one.
+func TestWhatIsHandedOverIsWithoutGrants(t *testing.T) {
+	limit := algorithm.Limit{Rate: 100, Burst: 100}
+	for name, tt := range map[string]struct {
+		handed bool
+		left   float64
+	}{
+		"handed over": {true, 50},
+		"lost":        {false, 0}, // nobody knows what was left
+	} {
+		k := newcomer(t, limit)
+		if tt.handed {
+			k.Take(0, limit, &usage.Take{Auto: true, Told: 50, By: 3, Handed: true, Rates: .5}, 7, 1)
+		}
+		for host := range uint32(3) {
+			k.Report(0, limit, host, &account.Report{Elapsed: time.Second, Wants: 10, Has: .1})
+		}
+		if !near(k.pool, tt.left) {
+			t.Errorf("%s: the pool has %v, and should have %v", name, k.pool, tt.left)
+		}
+	}
+}
+
+// An owner whose pool was full a moment ago knows only what it gave since then: what the key's present owner
+// gave before that flowed over in the sender's pool, and does not come off what that has.
+func TestAHandOverTakesWhatItsOwnerGave(t *testing.T) {
+	limit := algorithm.Limit{Rate: 100, Burst: 100}
+	from := newcomer(t, limit) // a host that has just begun, and believed for a moment to own the key
+	from.Take(s, limit, &usage.Take{Auto: true, Tokens: 80}, 3, 1)
+	const at = s + s/10
+	row, _ := from.Left(at, limit)
+	if !near(row.Told, 30) || !near(row.Kept, 20) {
+		t.Fatalf("after 80 of 100 were taken, and 10 came in, %v are left and %v kept", row.Told, row.Kept)
+	}
+	row.By = 3
+	for name, tt := range map[string]struct {
+		before, kept, left float64
+	}{
+		"the owner has given an event":                      {1, row.Kept, 29},
+		"it had given all, before the sender began":         {100, row.Kept, 20},
+		"the same, and the sender is of an earlier release": {100, 0, -70},
+	} {
+		k := newcomer(t, limit)
+		k.Take(0, limit, &usage.Take{Auto: true, Tokens: tt.before}, 7, 2)
+		handed := row
+		handed.Kept = tt.kept
+		k.Take(at, limit, &handed, 7, 2)
+		if !near(k.pool, tt.left) {
+			t.Errorf("%s: %v are left, want %v", name, k.pool, tt.left)
+		}
+	}
+}
+
 // What an owner says is left is without what it has just lent.
 func TestWhatIsLeftIsWithoutTheLoan(t *testing.T) {
 	limit := algorithm.Limit{Rate: 10, Burst: 100}

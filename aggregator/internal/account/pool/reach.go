@@ -141,11 +141,9 @@ func (k *holdings) observe(now time.Duration, limit algorithm.Limit, host uint32
 	before := k.pool
 	row, saved := k.receive(now, limit, host, r)
 	k.bound(limit, before)
-	if current {
-		k.unwant(row)
-	}
 	switch {
 	case current:
+		k.unwant(row)
 		return
 	case !(r.Has > 0):
 		if !always && k.part == byDemand && limit.Rate > 0 && (k.terms == nil || !k.terms.Parent) {

@@ -123,12 +123,7 @@ func (r *row) out() float32 {
 }
 
 // starter is how many tokens row's host was granted beside the pool.
-func (r *row) starter() float32 {
-	if r.unspent > r.lent {
-		return r.unspent - r.lent
-	}
-	return 0
-}
+func (r *row) starter() float32 { return r.unspent - r.out() }
 
 // lower is min, and upper is max, but for what the builtin ones do about zeros of two signs and
 // about NaN: that costs ten instructions, each of which waits for the one before. If a is NaN, so

@@ -179,7 +179,9 @@ func (k *asked) Left(now time.Duration, limit algorithm.Limit) (t usage.Take, fu
 	if now < k.learns {
 		rates = upper(rates, k.out)
 	}
-	return usage.Take{Auto: !k.always, Told: b.Level(now), Handed: true, Rates: min(rates, 1)}, b.Full(now)
+	told := b.Level(now)
+	kept := upper(told-k.rule.Rate*seconds(max(now, k.at)-k.full), 0)
+	return usage.Take{Auto: !k.always, Told: told, Handed: true, Rates: min(rates, 1), Kept: kept}, b.Full(now)
 }
 
 // Lacks implements account.Pooled.
