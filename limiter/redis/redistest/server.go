@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -102,20 +103,32 @@ func (s *Server) try() error {
 	}
 	c := redis.NewClient(&redis.Options{Addr: s.Address, MaxRetries: -1})
 	defer c.Close()
-	if err := await(10*time.Second, func(ctx context.Context) error { return c.Ping(ctx).Err() }); err != nil {
+	if err := await(10*time.Second, func(ctx context.Context) error { return s.answers(ctx, c) }); err != nil {
 		s.Kill()
 		return fmt.Errorf("redis-server does not answer: %w\n%s", err, s.output)
 	}
 	return nil
 }
 
-// await calls ask until it returns no error.
+// errTaken is the error where another redis-server has the port.
+var errTaken = errors.New("another redis-server has the port")
+
+// answers is nil once s answers c. Another test may have started a server on the port of s between freePort and now.
+func (s *Server) answers(ctx context.Context, c *redis.Client) error {
+	info, err := c.Info(ctx, "server").Result()
+	if err == nil && !strings.Contains(info, fmt.Sprintf("\nprocess_id:%d\r", s.command.Process.Pid)) {
+		return errTaken
+	}
+	return err
+}
+
+// await calls ask until it returns no error, or errTaken.
 func await(longest time.Duration, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), longest)
 	defer cancel()
 	for {
 		err := ask(ctx)
-		if err == nil || ctx.Err() != nil {
+		if err == nil || errors.Is(err, errTaken) || ctx.Err() != nil {
 			return errors.Join(err, ctx.Err())
 		}
 		select {
