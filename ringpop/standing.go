@@ -16,7 +16,7 @@ const (
 	Left State = "left"
 	// Held is that the host answers, but came and went too often, and must wait.
 	Held State = "held"
-	// Observer is that the host answers, and owns no keys on purpose.
+	// Observer is that the host answers, and owns no keys, on purpose or because it starts.
 	Observer State = "observer"
 )
 

@@ -18,7 +18,7 @@
 //	defer members.Stop()
 //	node, err := headgate.New(config, source, members)
 //
-// Hosts probe each other. A host that dies, or hangs, is off the ring of all others
+// A host is on no ring before Members.Watch runs, which a Node calls once it serves other hosts. Hosts probe each other. A host that dies, or hangs, is off the ring of all others
 // within 2 seconds in clusters of up to 100 hosts. A host that calls Leave is off it at
 // once. A host that is lost more than twice in two minutes must wait before it is back:
 // 5 seconds, then 10, 20, and at most 30. Each host counts for itself, so for as long as

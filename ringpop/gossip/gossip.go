@@ -99,6 +99,12 @@ func (c Config) meta() meta {
 	return meta{Identity: c.Host.Identity, Labels: c.Host.Labels, Observer: c.Observer}
 }
 
+// latch is closed once.
+type latch struct {
+	once sync.Once
+	set  chan struct{}
+}
+
 // Members is the membership of one host, from Start to Stop. It is safe for
 // concurrent use. Use New.
 type Members struct {
@@ -107,6 +113,7 @@ type Members struct {
 	board   *roster.Board
 	keys    *memberlist.Keyring // nil without KeyFile
 	leaving atomic.Bool
+	watched latch         // with the first Watch
 	moved   chan struct{} // others may know this host at an address of its last run
 
 	list *memberlist.Memberlist // set by Start
@@ -117,7 +124,7 @@ type Members struct {
 	mu    sync.Mutex          // protects there
 	there map[string]struct{} // where the members gossip
 
-	said, unfit, conflicts quota // lines of each kind
+	lines quotas
 }
 
 var _ ringpop.Split = (*Members)(nil)
@@ -130,7 +137,7 @@ func New(c Config) (*Members, error) {
 	c.JoinWithin, c.Rejoin = cmp.Or(c.JoinWithin, DefaultJoinWithin), cmp.Or(c.Rejoin, DefaultRejoin)
 	m := &Members{
 		config: c, log: c.Logger, there: make(map[string]struct{}), moved: make(chan struct{}, 1),
-		said: quota{most: 10, every: time.Second}, unfit: quota{most: 10, every: time.Minute}, conflicts: quota{most: 10, every: time.Minute},
+		watched: latch{set: make(chan struct{})}, lines: newQuotas(),
 	}
 	if m.log == nil {
 		m.log = slog.Default()
@@ -165,11 +172,10 @@ func (m *Members) Start(ctx context.Context) error {
 	if config.AdvertisePort == 0 {
 		config.AdvertisePort = config.BindPort
 	}
+	m.own = net.JoinHostPort(config.AdvertiseAddr, strconv.Itoa(config.AdvertisePort)) // others may join from here on
 	if m.list, err = memberlist.Create(config); err != nil {
 		return errors.Join(fmt.Errorf("gossip: listen at %s: %w", m.config.Listen, err), transport.Shutdown())
 	}
-	self := m.list.LocalNode()
-	m.own = net.JoinHostPort(self.Addr.String(), strconv.Itoa(int(self.Port)))
 	running, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	if err := m.joinFirst(ctx); err != nil {
@@ -177,6 +183,7 @@ func (m *Members) Start(ctx context.Context) error {
 	}
 	m.board.Ready()
 	m.done.Go(func() { m.rejoin(running) })
+	m.done.Go(func() { m.begin(running) })
 	m.done.Go(func() { m.board.FollowWaiting(running, m.tell) })
 	if m.keys != nil {
 		m.done.Go(func() { m.followKeys(running) })
@@ -206,8 +213,9 @@ func (m *Members) memberlist(ctx context.Context) (*memberlist.Config, error) {
 	c.Delegate = (*delegate)(m)
 	c.Events = (*delegate)(m)
 	c.Conflict = (*delegate)(m)
+	c.Merge = (*delegate)(m)
 	c.EnableCompression = false
-	c.Logger = log.New(logWriter{m.log, &m.said}, "", 0)
+	c.Logger = log.New(logWriter{m.log, &m.lines.said}, "", 0)
 
 	c.ProbeInterval, c.ProbeTimeout, c.SuspicionMult = probeInterval, probeTimeout, suspicion
 	c.SuspicionMaxTimeoutMult = 1
@@ -256,9 +264,35 @@ func (m *Members) listenAt(ctx context.Context, address string) (net.IP, int, er
 // Address is where this host gossips, as other hosts dial it. It is valid after Start.
 func (m *Members) Address() string { return m.own }
 
-// Watch implements ringpop.Members. It calls update first when Start has joined.
+// Watch implements ringpop.Members. It calls update first when Start has joined. From the first Watch on this
+// host owns keys: a host that does not watch the ring yet does not serve others.
 func (m *Members) Watch(ctx context.Context, update func(hosts []ringpop.Host)) error {
+	m.watched.once.Do(func() {
+		close(m.watched.set)
+		if !m.config.Observer && !m.leaving.Load() {
+			m.board.Up(m.config.Host, false)
+		}
+	})
 	return m.board.Watch(ctx, update)
+}
+
+// owns reports whether this host may own keys.
+func (m *Members) owns() bool {
+	select {
+	case <-m.watched.set:
+		return !m.config.Observer
+	default:
+		return false
+	}
+}
+
+// begin notifies the other hosts when this one may own keys.
+func (m *Members) begin(ctx context.Context) {
+	select {
+	case <-m.watched.set:
+		m.tell()
+	case <-ctx.Done():
+	}
 }
 
 // Missing implements ringpop.Split.
@@ -281,10 +315,10 @@ func (m *Members) Leave() error {
 	return nil
 }
 
-// tell notifies the other hosts of what this one says of itself. An error says that not all have received it yet.
+// tell notifies the other hosts of what this one says of itself. It does not wait until they have received it.
 func (m *Members) tell() {
 	if !m.leaving.Load() {
-		_ = m.list.UpdateNode(again)
+		_ = m.list.UpdateNode(time.Nanosecond)
 	}
 }
 
@@ -320,6 +354,7 @@ type delegate Members
 func (d *delegate) NodeMeta(int) []byte {
 	own := d.config.meta()
 	own.Leaving = d.leaving.Load()
+	own.Observer = own.Observer || !own.Leaving && !(*Members)(d).owns() // one of both is as long as Validate allows
 	b, err := own.withWaiting(d.board.Waiting()).encode()
 	if err != nil { // Validate has made sure that it is not too long
 		return nil
@@ -337,7 +372,7 @@ func (d *delegate) NotifyJoin(n *memberlist.Node) {
 	}
 	if err != nil {
 		d.board.Down(n.Name, err.Error()) // if it could be read before
-		if withheld, ok := d.unfit.admit(time.Now()); ok {
+		if withheld, ok := d.lines.unfit.admit(time.Now()); ok {
 			d.log.Warn("a host of the cluster is not on the ring", "member", clip(n.Name), "gossip", n.Address(), "error", err, "withheld", withheld)
 		}
 		return
@@ -345,6 +380,9 @@ func (d *delegate) NotifyJoin(n *memberlist.Node) {
 	if said.Leaving {
 		d.board.Left(n.Name)
 		return
+	}
+	if n.Name == d.config.Host.Address {
+		said.Observer = !(*Members)(d).owns() // it may have changed since this host said so
 	}
 	d.board.Up(host, said.Observer)
 	d.board.Holds(n.Name, said.Waiting.has(d.config.Host.Address))
@@ -367,14 +405,30 @@ func (d *delegate) NotifyLeave(n *memberlist.Node) {
 // one of them ends.
 func (d *delegate) NotifyConflict(existing, other *memberlist.Node) {
 	if existing.Name == d.config.Host.Address {
-		select {
-		case d.moved <- struct{}{}:
-		default: // one is pending
-		}
+		d.move()
 	}
-	if withheld, ok := d.conflicts.admit(time.Now()); ok {
+	if withheld, ok := d.lines.conflicts.admit(time.Now()); ok {
 		d.log.Error("two hosts say that they are at one address: give each its own", "address", clip(existing.Name),
 			"gossip", existing.Address(), "other", other.Address(), "withheld", withheld)
+	}
+}
+
+// NotifyMerge looks at what another host knows when the two join. If it knows this host elsewhere, that is where
+// the last run of this host gossiped, and was perhaps killed.
+func (d *delegate) NotifyMerge(known []*memberlist.Node) error {
+	for _, n := range known {
+		if n.Name == d.config.Host.Address && n.Address() != d.own {
+			d.move()
+		}
+	}
+	return nil
+}
+
+// move has rejoin notify all members of where this host gossips.
+func (d *delegate) move() {
+	select {
+	case d.moved <- struct{}{}:
+	default: // one is pending
 	}
 }
 

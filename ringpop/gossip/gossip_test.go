@@ -19,6 +19,7 @@ import (
 
 	"github.com/hashicorp/memberlist"
 
+	"github.com/headgate/headgate/internal/addresstest"
 	"github.com/headgate/headgate/internal/waittest"
 	"github.com/headgate/headgate/ringpop"
 )
@@ -152,8 +153,6 @@ func TestHostsFindEachOtherLeaveAndDie(t *testing.T) {
 	}
 }
 
-// A host that is killed, and started again at once where it gossips at another address, is back as
-// soon as the others have missed it: they need not wait until they happen to tell each other all.
 // Others have a host wait that they lost too often. It hears that when it joins, and is not on its own ring either until
 // they have waited.
 func TestAHostHearsThatItWaits(t *testing.T) {
@@ -178,6 +177,8 @@ func TestAHostHearsThatItWaits(t *testing.T) {
 	}
 }
 
+// A host that is killed, and started again at once where it gossips at another address, is back as
+// soon as the others have missed it: they need not wait until they happen to tell each other all.
 func TestAHostIsBackAtAnotherGossipAddress(t *testing.T) {
 	t.Parallel()
 	a := start(t, "a", nil)
@@ -195,6 +196,67 @@ func TestAHostIsBackAtAnotherGossipAddress(t *testing.T) {
 			return n.sees("a b c") && slices.Contains(n.addresses(), back.Address())
 		})
 	}
+}
+
+// The same, where the others suspect the host already, and do not say that it gossips elsewhere.
+func TestASuspectIsBackAtAnotherGossipAddress(t *testing.T) {
+	t.Parallel()
+	a := start(t, "a", nil)
+	b := start(t, "b", nil, a)
+	for _, n := range []*node{a, b} {
+		eventually(t, "both are there", func() bool { return n.sees("a b") })
+	}
+	if err := b.Stop(); err != nil { // without a word
+		t.Fatal(err)
+	}
+	eventually(t, "a suspects b", func() bool { return a.list.GetHealthScore() > 0 })
+	back := start(t, "b", nil, a)
+	eventually(t, "the host is back where it gossips now", func() bool {
+		return a.sees("a b") && slices.Contains(a.addresses(), back.Address())
+	})
+}
+
+// A host whose seed does not answer waits for that one. Others that join it meanwhile do not have it own keys before it
+// serves them, and then it need not wait any more.
+func TestAHostThatStartsOwnsNoKeys(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	at := addresstest.Free(t, 1)[0]
+	m, err := New(Config{
+		Cluster: "test", Host: ringpop.Host{Address: "a:1"}, Listen: at, JoinWithin: time.Hour,
+		Seeds: List(silent.Addr().String()), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := make(chan error, 1)
+	go func() { started <- m.Start(t.Context()) }()
+	conn, err := silent.Accept() // it asks its seed
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	b := start(t, "b", func(c *Config) { c.Seeds = List(at) })
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := m.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	eventually(t, "b knows a", func() bool { return len(b.Standings()) == 2 })
+	if s := b.Standings()[0]; s.State != ringpop.Observer || !b.sees("b") {
+		t.Errorf("b takes a host that starts for %v", s.State)
+	}
+	watching, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { _ = m.Watch(watching, func([]ringpop.Host) {}) }()
+	eventually(t, "a owns keys", func() bool { return b.sees("a b") })
 }
 
 func TestTheWayBackIsFound(t *testing.T) {

@@ -84,6 +84,13 @@ type quota struct {
 	causes   map[string]time.Time // of lines of late, and when each was logged
 }
 
+// quotas are those of each kind of line: what memberlist says, hosts that are not on the ring, and hosts in conflict.
+type quotas struct{ said, unfit, conflicts quota }
+
+func newQuotas() quotas {
+	return quotas{said: quota{most: 10, every: time.Second}, unfit: quota{most: 10, every: time.Minute}, conflicts: quota{most: 10, every: time.Minute}}
+}
+
 // admit reports whether to log a line at now, and how many were withheld before it.
 func (q *quota) admit(now time.Time) (withheld int, ok bool) {
 	q.mu.Lock()

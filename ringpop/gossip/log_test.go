@@ -28,7 +28,7 @@ func TestOtherHostsDoNotFloodTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		said, others := logWriter{m.log, &m.said}, (*delegate)(m)
+		said, others := logWriter{m.log, &m.lines.said}, (*delegate)(m)
 		for i := range 1000 {
 			a := &memberlist.Node{Name: fmt.Sprintf("b%d:1", i), Addr: net.IPv4(127, 0, 0, 1), Port: 1}
 			b := &memberlist.Node{Name: a.Name, Addr: net.IPv4(127, 0, 0, 2), Port: 1}

@@ -33,7 +33,7 @@ const (
 	maxSeeds = 32
 )
 
-// joinFirst joins by any seed. That none answers in time is logged, and no error.
+// joinFirst joins by any seed, or by a host that has this one as its seed. That none answers in time is logged, and no error.
 func (m *Members) joinFirst(ctx context.Context) error {
 	if m.config.Seeds == nil {
 		return nil
@@ -44,7 +44,7 @@ func (m *Members) joinFirst(ctx context.Context) error {
 	defer again.Stop()
 	for {
 		joined, missing, err := m.join(within, false)
-		if joined || err == nil && missing == 0 {
+		if joined || err == nil && missing == 0 || len(m.addresses()) > 1 {
 			return nil
 		}
 		select {

@@ -28,7 +28,8 @@ func newCluster() *cobra.Command {
 		Long: `cluster asks a running decider, at its --admin address, which members it knows: their
 state, since when and why, and what part of all keys each owns. up: the member answers. down: it
 does not answer, and others own its keys. left: it said that it ends. held: it came and
-went too often, and waits. observer: it owns no keys on purpose.`,
+went too often, and waits. observer: it owns no keys on purpose, or because
+it starts.`,
 		Example: `  headgate cluster --admin 10.0.0.7:7936
   headgate cluster --admin 10.0.0.7:7936 -o json`,
 		Args: cobra.NoArgs,
