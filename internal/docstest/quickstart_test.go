@@ -53,9 +53,11 @@ func TestTheQuickStartRuns(t *testing.T) {
 	shell := exec.CommandContext(t.Context(), "bash", "-c", script)
 	shell.Dir = dir
 	shell.Env = append(os.Environ(), "PATH="+filepath.Dir(testrun.Headgate(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
-	out, err := shell.CombinedOutput()
+	var logged strings.Builder // apart: the daemon logs while others print
+	shell.Stderr = &logged
+	out, err := shell.Output()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		t.Fatalf("%v\n%s%s", err, out, logged.String())
 	}
 	for _, want := range []string{
 		"limits.yaml: good", "\nok\n", `"allowed":true`, `"status":403`, "reserved 800, used 512",
