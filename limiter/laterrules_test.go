@@ -671,3 +671,54 @@ func TestAChargeBeyondTheDeepestDebtIsNotTakenForUse(t *testing.T) {
 		}
 	})
 }
+
+// A remote bucket that is in debt as deep as a charge can make it is charged again, and then tokens come back. It lacks
+// no more than if that charge had not been.
+func TestAChargeThatABucketForgaveIsNotLackingThere(t *testing.T) {
+	rule := dynamicconfig.Rule{Key: "k", Limit: 2, Burst: 20, Migration: &dynamicconfig.Migration{From: mesh.Name, To: limiter.Even}}
+	beside(t, rule, dynamicconfig.ModeOldShadowNew, func(k *limiter.Limiter, in func(dynamicconfig.Mode)) {
+		k.Charge(41)
+		first := k.ReserveN(time.Now(), 6) // -27
+		in(dynamicconfig.ModeNew)
+		k.ReserveN(time.Now(), 14) // -41: one more than a charge makes
+		in(dynamicconfig.ModeOldShadowNew)
+		k.Charge(2) // nothing
+		first.Cancel()
+		in(dynamicconfig.ModeNew)
+		k.Charge(6)
+		in(dynamicconfig.ModeOldShadowNew)
+		if wait := k.Reserve().Delay(); wait < 20*time.Second {
+			t.Errorf("a wait of %v: the bucket lacks fewer tokens than the key", wait)
+		}
+	})
+}
+
+// A bucket in Redis that was not asked since its limit was raised fills by the lower one until it is asked. So it lacks more than
+// the host's bucket beside it. A mode that changes to and fro takes no tokens for that but once.
+func TestAModeThatGoesToAndFroTakesNoTokens(t *testing.T) {
+	rule := dynamicconfig.Rule{Key: "k", Limit: 1, Burst: 20, Migration: &dynamicconfig.Migration{From: limiter.Even, To: "redis"}}
+	synctest.Test(t, func(t *testing.T) {
+		under := func(mode dynamicconfig.Mode) *dynamicconfig.Snapshot {
+			next := *rule.Migration
+			next.Mode, rule.Migration = mode, &next
+			return snapshotUnder(t, rule)
+		}
+		r := &remoteRef{buckets: make(map[string]*remoteBucket)}
+		g := limiter.NewGroup(under(dynamicconfig.ModeOldShadowNew), 1, limiter.WithMigration(shadow.Migrator()), driver.WithSeed(1),
+			limiter.WithRemote("redis", r), driver.WithBackground(r.background))
+		k := g.For("k")
+		k.AllowN(time.Now(), 15)
+		rule.Limit = 2
+		g.Configure(under(dynamicconfig.ModeOldShadowNew))
+		time.Sleep(5 * time.Second)
+		k.Allow() // 14 on the host, 9 in Redis
+		for range 3 {
+			for _, mode := range []dynamicconfig.Mode{dynamicconfig.ModeNewShadowOld, dynamicconfig.ModeOldShadowNew} {
+				g.Configure(under(mode))
+				if got, there := k.Tokens(), r.bucket("k").tokens; got != 9 || there != 9 {
+					t.Fatalf("%v: %v tokens, and %v in Redis: 9 are left", mode, got, there)
+				}
+			}
+		}
+	})
+}

@@ -638,6 +638,10 @@ func (m *model) expect(k *keyRef, p *partRef, n int64, longest time.Duration, as
 		d.reason, d.retry = stage.Failed, -1
 	}
 	d.atMost = asked
+	if b := *p.inForce(); p.notLent > 0 && d.reason != stage.Granted { // no look has shown yet what the bucket began with
+		b.add(p.notLent)
+		d.unsure = b.decide(float64(n), wait, max(m.rule.MaxDebt, 0).Seconds()).reason == stage.Granted
+	}
 	if algorithm == "auto" && !asked && !p.granted && float64(n) > m.rule.Costliest() {
 		d.unsure, by = true, "" // the remote may have to decide, and is not asked
 	}
@@ -1260,7 +1264,7 @@ func (m *model) change(stated dynamicconfig.Rule) {
 			if b := p.inForce(); k.live || b.tokens < b.burst-eps {
 				tokens = follow(b.tokens, &before, &rule)
 			}
-			if answering(&before) == "auto" && p.granted { // its owner has the rest of the burst
+			if notLent = p.notLent; answering(&before) == "auto" && p.granted { // its owner has the rest of the burst
 				notLent = max(before.Burst/float64(m.hosts)-max(tokens, 0), 0)
 			}
 		}

@@ -252,7 +252,7 @@ func (b *before) settleAnswering(level stage.Level, p *passed) {
 	switch {
 	case level.Above > 0: // it was charged and has not answered yet, and the level is the key's
 		deepest := max(of.lacked, b.plan.Rule.Burst+b.plan.Rule.MostDebt())
-		least := min(of.lacked+p.used, deepest) - p.filled
+		least := min(of.lacked+p.used+p.back, deepest) - p.back - p.filled // what came back may have come last
 		if !p.known {
 			least = 0
 		}
@@ -261,6 +261,10 @@ func (b *before) settleAnswering(level stage.Level, p *passed) {
 		of.lack, of.limit = a.lack, a.rule.Limit
 		if of.latest.late > 0 {
 			of.giveBack(float64(of.latest.late), a.hosts)
+		}
+	case level.Remote && p.known && a.hosts == 1 && p.used == 0 && p.back == 0 && of.burst > 0 && level.Tokens < level.Burst:
+		if _, inFallback := b.Answering().InFallback(); !inFallback { // it shows what it has: it may have filled by an earlier rule
+			of.tokens = max(of.tokens, of.burst-level.Tokens)
 		}
 	}
 	if of.alone = of.alone || pooled(of.name); s != nil {
