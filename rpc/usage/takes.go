@@ -78,6 +78,9 @@ type Take struct {
 	Handed bool
 	Rates  float64
 	Kept   float64
+
+	// Here: the owner's own host asks, without a message.
+	Here bool
 }
 
 // Spent says what became of the tokens before the owner was asked.

@@ -180,6 +180,7 @@ func (t *Taker) take(ctx context.Context, take usage.Take, timeout time.Duration
 	}
 	defer rpc.Recovered(&err)
 	t.answers.fill(t.now(), &take)
+	take.Here = true
 	took, by := t.Local.TakeHere(t.Host, take)
 	t.answers.record(t.now(), accountOf(&take), took, by)
 	return took, nil

@@ -494,6 +494,10 @@ func TestBusyHostsArePatient(t *testing.T) {
 		if took := k.Take(0, limit, &ask, 0, 1); took.OK || took.Retry >= time.Second/pace != test.patient {
 			t.Errorf("a host with %v/s, a rate %t and room for %v that is refused an event of %v is told %+v", test.wants, test.rate, test.more, test.cost, took)
 		}
+		ask.Tokens, ask.Here = test.cost, true // half as patient
+		if took := k.Take(0, limit, &ask, 0, 1); took.OK || test.patient && took.Retry != time.Second/pace/2 {
+			t.Errorf("the owner's own host with %v/s is told %+v", test.wants, took)
+		}
 	}
 }
 

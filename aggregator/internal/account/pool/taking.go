@@ -49,7 +49,11 @@ func (k *asked) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, by
 		took.Left -= took.Lent
 	}
 	if row != nil && !took.OK && (t.More >= 1 || row.weight > slightest) && float64(row.wants) >= few*upper(cost, 1) {
-		took.Retry = max(took.Retry, time.Second/pace)
+		pause := time.Second / pace
+		if t.Here { // it has no asks on their way, as others have, which take a token as soon as it is there
+			pause /= 2
+		}
+		took.Retry = max(took.Retry, pause)
 	}
 	if !took.OK && k.asking.Since(now) >= time.Second { // so that the cluster above learns of it soon
 		k.asking.Look(now)
@@ -73,10 +77,9 @@ func (k *asked) new(now time.Duration) bool {
 	return k.begun() && k.learns != fresh && seconds(now-k.since) <= algorithm.Silence*seconds(k.interval)
 }
 
-// takeOver notes that the earlier owner called by hands the key over, before the pool is lowered to
-// what that had left, when hosts held so much of the limit as rates. What was lent is not in
-// what was left: so no loans are expected. It returns whether what was taken here comes off that: not
-// if that owner hands over again, whose pool filled up meanwhile, or the key has been here for too long.
+// takeOver notes that the earlier owner called by hands the key over, before the pool is lowered to what that had left, when
+// hosts held so much of the limit as rates. What was lent is not in what was left: so no loans are expected. It returns whether what
+// was taken here comes off that: not if that owner hands over again, whose pool filled up meanwhile, or the key has been here for too long.
 func (k *asked) takeOver(now time.Duration, by uint32, rates float64) (apart bool) {
 	if !k.new(now) {
 		return false
@@ -169,8 +172,7 @@ func (k *asked) lend(row *row, rise, most, holds, cost float64) float64 {
 	return float64(loan)
 }
 
-// Left implements account.Pooled. An owner that learns knows from the one before what hosts hold that
-// have not reported yet.
+// Left implements account.Pooled. An owner that learns knows from the one before what hosts hold that have not reported yet.
 func (k *asked) Left(now time.Duration, limit algorithm.Limit) (t usage.Take, full bool) {
 	b := k.open(now, bucketRule(k.terms, limit))
 	defer k.close(now)
