@@ -178,8 +178,9 @@ func WithPoints(points int) Option {
 // before Stop, and other hosts own this host's keys before it is gone.
 //
 // With ringpop/gossip, which knows who lives, health checks find hosts that live and do not
-// answer at the port for other hosts. Give config's After more than 2 seconds then, so that
-// gossip is the first to notice what has died.
+// answer at the port for other hosts. A host that most others do not reach there is off its own
+// ring too. Give config's After more than 2 seconds then, so that gossip is the first to notice
+// what has died.
 func WithHealth(config health.Config) Option {
 	return func(o *options) {
 		if min(config.Interval, config.After) < 0 {

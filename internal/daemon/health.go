@@ -82,7 +82,7 @@ func (d *Daemon) listed() error {
 	case ring.Len() == 0:
 		return errors.New("there is no list of members yet")
 	case held >= 0:
-		return fmt.Errorf("%s: they own its keys, for up to 30 s, and it answers as before; find out why it restarts or hangs", members[held].Why)
+		return fmt.Errorf("%s: they own its keys until that ends, and it answers as before; find out why it restarts, hangs, or is not reached", members[held].Why)
 	default:
 		return fmt.Errorf("this decider's address %s is not among the %d members, so it owns no keys: list it", d.address, ring.Len())
 	}

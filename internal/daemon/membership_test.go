@@ -3,6 +3,8 @@
 package daemon
 
 import (
+	"io"
+	"net"
 	"strings"
 	"testing"
 
@@ -33,6 +35,70 @@ func TestADaemonMayBeAnEdgeThatOwnsNothing(t *testing.T) {
 		if owner := d.Node().Ring().Owner("k"); owner != decider.Address() {
 			t.Errorf("%s takes %s for the owner", d.Address(), owner)
 		}
+	}
+}
+
+// A daemon that gossips, and that the others do not reach at its address, owns no keys by its own ring either: else it
+// would grant the limit once more to the programs that call it.
+func TestADaemonThatIsNotReachedOwnsNothing(t *testing.T) {
+	at := addresstest.Free(t, 3)
+	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", at[1]) // accepts connections, and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	var all []*Daemon
+	for i := range 3 {
+		c := config(t)
+		c.Gossip = Gossip{Seeds: []string{at[0]}, Listen: "127.0.0.1:0"}
+		switch i {
+		case 0:
+			c.Gossip.Listen = at[0]
+		case 2:
+			c.Address, c.Listen = at[1], at[2]
+		}
+		all = append(all, start(t, c))
+	}
+	lost := all[2]
+	for _, d := range all {
+		waittest.Until(t, "it is on no ring", func() bool { return d.Node().Ring().Len() == 2 && !d.Node().Ring().Has(lost.Address()) })
+	}
+	if err := lost.health().Checks["members"].Error; !strings.Contains(err, "get no answer at its address") {
+		t.Errorf("its operators read %q", err)
+	}
+
+	// The others reach it.
+	if err := silent.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reached, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", at[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reached.Close()
+	go func() {
+		for {
+			conn, err := reached.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				there, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", at[2])
+				if err != nil {
+					return
+				}
+				defer there.Close()
+				go func() {
+					defer there.Close()
+					_, _ = io.Copy(there, conn)
+				}()
+				_, _ = io.Copy(conn, there)
+			}()
+		}
+	}()
+	for _, d := range all {
+		waittest.Until(t, "it is back", func() bool { return d.Node().Ring().Len() == 3 })
 	}
 }
 

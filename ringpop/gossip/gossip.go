@@ -298,6 +298,10 @@ func (m *Members) begin(ctx context.Context) {
 // Missing implements ringpop.Split.
 func (m *Members) Missing() int { return m.board.Missing() }
 
+// Silent implements health.Told: the other hosts are notified, and a host that most others get no answer of owns no keys by
+// its own ring either.
+func (m *Members) Silent(address string, silent bool) { m.board.Silent(address, silent) }
+
 // Standings returns what this host knows of each member, sorted by address.
 func (m *Members) Standings() []ringpop.Standing { return m.board.Standings() }
 

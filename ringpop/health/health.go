@@ -86,6 +86,16 @@ type Config struct {
 // ErrLeaves is wrapped in the error of a Ping of a host that leaves.
 var ErrLeaves = errors.New("the host says that it leaves")
 
+// Told is a list that is told which of its hosts do not answer. Those hosts may live, and take themselves for owners of keys:
+// ringpop/gossip notifies them.
+type Told interface {
+	ringpop.Members
+
+	// Silent says whether the host at address is left out because it does not answer, whenever that changes, and
+	// when this host begins to ask it.
+	Silent(address string, silent bool)
+}
+
 // Members is a list without the hosts that do not answer. It is safe for
 // concurrent use. Use New.
 type Members struct {
@@ -186,6 +196,13 @@ func (m *Members) watchListed(ctx context.Context, update func(hosts []ringpop.H
 		}
 	}()
 	return m.listed.Watch(ctx, update)
+}
+
+// silent tells the list whether a host does not answer, if that is Told.
+func (m *Members) silent(address string, silent bool) {
+	if told, ok := m.listed.(Told); ok {
+		told.Silent(address, silent)
+	}
 }
 
 // follow pings the hosts on the list, until ctx ends.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -303,6 +304,52 @@ func TestAListThatBecomesEmptyChangesNothing(t *testing.T) {
 			t.Error(err)
 		}
 		w.see(t, "the next list", "a c")
+	})
+}
+
+// told is a list that keeps what it is told.
+type told struct {
+	*hosted.Members
+
+	mu   sync.Mutex // protects said
+	said []string
+}
+
+func (l *told) Silent(address string, silent bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+
+	l.said = append(l.said, fmt.Sprint(address, " ", silent))
+}
+
+func TestAListIsToldWhoDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		members, err := hosted.New(hosts("a", "b")...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		network := &network{states: make(map[string]string), times: make(map[string]int)}
+		list := &told{Members: members}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- New(list, Config{Self: "a" + port, Ping: network.ping, Logger: slog.New(slog.DiscardHandler)}).Watch(ctx, func([]ringpop.Host) {})
+		}()
+		var last []string
+		for _, state := range []string{"", "refuses", ""} {
+			network.set(state, "b")
+			time.Sleep(time.Minute)
+			list.mu.Lock()
+			last = append(last, list.said[len(list.said)-1])
+			list.mu.Unlock()
+		}
+		if want := []string{"b:1 false", "b:1 true", "b:1 false"}; !slices.Equal(last, want) {
+			t.Errorf("it was told %v, want %v", last, want)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -18,6 +18,7 @@ func (m *Members) ping(ctx context.Context, h ringpop.Host, board *roster.Board)
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	answered, failed := time.Now(), false
+	m.silent(h.Address, false)
 	for {
 		if now, silence := m.pace(); now != interval {
 			interval, after = now, silence
@@ -37,12 +38,14 @@ func (m *Members) ping(ctx context.Context, h ringpop.Host, board *roster.Board)
 		case err == nil:
 			answered = now
 			board.Up(h, false)
+			m.silent(h.Address, false)
 		case errors.Is(err, ErrLeaves):
 			answered = now
 			board.Left(h.Address)
 		case now.Sub(began) >= after && !failed: // this process stood still: the next ping decides
 		case now.Sub(answered) >= after:
 			board.Down(h.Address, fmt.Sprintf("no answer for %v: %.200v", after, err))
+			m.silent(h.Address, true)
 		}
 		failed = err != nil
 		select {

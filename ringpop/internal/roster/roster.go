@@ -40,6 +40,7 @@ type member struct {
 	observer bool        // when it left or was lost
 	losses   []time.Time // in order
 	holds    bool        // it says that it has this host wait
+	silent   bool        // it gossips, and does not answer this host
 }
 
 // newRoster returns the empty roster of the host at the address self.
@@ -92,7 +93,17 @@ func (r *roster) lose(address string, state ringpop.State, why string, now time.
 	if m == nil || !m.there() {
 		return false
 	}
-	m.state, m.since, m.why = state, now, why
+	m.state, m.since, m.why, m.silent = state, now, why, false
+	return true
+}
+
+// Silent notes whether a member that is there answers this host, and reports whether this is news.
+func (r *roster) Silent(address string, silent bool) bool {
+	m := r.members[address]
+	if m == nil || m.silent == silent || silent && !m.there() {
+		return false
+	}
+	m.silent = silent
 	return true
 }
 
@@ -179,11 +190,12 @@ func (r *roster) held(m *member, now time.Time) time.Time {
 }
 
 // heldByMost reports whether more than half of the others say that they have this host wait. Those that wait themselves do not
-// count: after a split that came and went, both sides have the other one wait.
+// count: after a split that came and went, both sides have the other one wait. Nor do those that do not answer this host: it
+// would have to leave its keys to them.
 func (r *roster) heldByMost(now time.Time) bool {
 	holding, all := 0, 0
 	for address, m := range r.members {
-		if address == r.self || !m.there() || waitEnds(m.losses, now).After(now) {
+		if address == r.self || !m.there() || m.silent || waitEnds(m.losses, now).After(now) {
 			continue
 		}
 		if all++; m.holds {
@@ -193,13 +205,15 @@ func (r *roster) heldByMost(now time.Time) bool {
 	return 2*holding > all
 }
 
-// Waiting returns the addresses of the other hosts that must wait, sorted, also those that are down. The result is good until next;
+// Waiting returns the addresses of the other hosts that must wait, sorted, also those that are down, and of those that
+// do not answer this host. The result is good until next;
 // zero: until the roster changes.
 func (r *roster) Waiting(now time.Time) (addresses []string, next time.Time) {
 	for address, m := range r.members {
-		if until := waitEnds(m.losses, now); address != r.self && until.After(now) {
+		until := waitEnds(m.losses, now)
+		if address != r.self && (m.silent || until.After(now)) {
 			addresses = append(addresses, address)
-			if next.IsZero() || until.Before(next) {
+			if until.After(now) && (next.IsZero() || until.Before(next)) {
 				next = until
 			}
 		}
@@ -242,7 +256,7 @@ func (r *roster) Standings(now time.Time) []ringpop.Standing {
 		s := ringpop.Standing{Host: m.host, State: m.state, Since: m.since, Why: m.why}
 		if until := r.held(m, now); m.state == ringpop.Up && until.After(now) {
 			s.State = ringpop.Held
-			s.Why = "most others have lost this host too often"
+			s.Why = "most others have lost this host too often, or get no answer at its address"
 			if m.host.Address != r.self {
 				s.Why = fmt.Sprintf("lost %d times in %v, waits %v more", len(recent(m.losses, now)),
 					window, until.Sub(now).Round(time.Second))

@@ -104,6 +104,42 @@ func TestAHostWaitsAsMostOthersSay(t *testing.T) {
 	}
 }
 
+// A host that does not answer this one waits. It does not decide whether this one waits: of two that do not reach each other,
+// both have to own keys.
+func TestAHostThatDoesNotAnswerWaits(t *testing.T) {
+	r := newRoster("a")
+	for _, address := range []string{"a", "b", "c"} {
+		r.Up(host(address), false, at(0))
+	}
+	if r.Silent("nobody", true) || r.Silent("b", false) || !r.Silent("b", true) || r.Silent("b", true) {
+		t.Error("what is no news is news, or the other way round")
+	}
+	waits := func(want ...string) {
+		t.Helper()
+		if waiting, next := r.Waiting(at(1)); !slices.Equal(waiting, want) || !next.IsZero() {
+			t.Errorf("%v wait until %v, want %v", waiting, next, want)
+		}
+	}
+	waits("b")
+	r.Holds("b", true)
+	if got := r.View(at(1)).ring(); got != "a b c" {
+		t.Errorf("b alone says that a waits: the ring is %q", got)
+	}
+	r.Holds("c", true)
+	if got := r.View(at(1)).ring(); got != "b c" {
+		t.Errorf("all that answer say that a waits: the ring is %q", got)
+	}
+	r.Silent("c", true)
+	if got := r.View(at(1)).ring(); got != "a b c" {
+		t.Errorf("none that answers says that a waits: the ring is %q", got)
+	}
+	waits("b", "c")
+	r.Silent("c", false)
+	r.Down("b", "", at(1))
+	r.Up(host("b"), false, at(1))
+	waits()
+}
+
 // A host that is gone has nobody wait, and is told of none that does.
 func TestAHostThatIsGoneHasNoneWait(t *testing.T) {
 	r := newRoster("a")

@@ -83,7 +83,17 @@ func (b *Board) Holds(address string, holds bool) {
 	}
 }
 
-// Waiting returns the addresses of the other hosts that must wait, sorted.
+// Silent is roster.Silent.
+func (b *Board) Silent(address string, silent bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+
+	if b.roster.Silent(address, silent) {
+		b.changedLocked()
+	}
+}
+
+// Waiting returns the addresses of the other hosts that must wait, or do not answer this one, sorted.
 func (b *Board) Waiting() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
