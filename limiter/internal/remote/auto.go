@@ -130,26 +130,18 @@ func (a *Auto) Take(ctx context.Context, q stage.Request) (stage.Verdict, stage.
 
 // Allow implements stage.Stage.
 func (a *Auto) Allow(ctx context.Context, now stage.Instant) stage.Reason {
-	reason := stage.Granted
-	switch {
-	case !a.is(asks | maxDebt):
-		if !a.TakeOne(now) { // which reads one cache line of the Rate, and not its terms
-			reason = stage.Limited
-		}
-	case a.is(asks):
+	if a.is(asks) {
 		return a.Stage.Allow(ctx, now)
-	default:
-		reason = a.Rate.Allow(ctx, now)
 	}
-	if reason == stage.Granted {
+	if a.TakeOne(now) { // which reads one cache line of the Rate, and not its terms
 		a.ranLow(ctx, now)
-		return reason
+		return stage.Granted
 	}
 	q := stage.Request{Now: now, N: 1, Kind: stage.Final}
 	if _, stands := a.lastRefusal().Stands(q); stands {
-		return reason // as askOwner does, which also says when to retry
+		return stage.Limited // as askOwner does, which also says when to retry
 	}
-	v, _ := a.askOwner(ctx, q, stage.Because(reason))
+	v, _ := a.askOwner(ctx, q, stage.Because(stage.Limited))
 	return v.Reason
 }
 

@@ -36,7 +36,6 @@ type flags uint32
 const (
 	owned    flags = 1 << iota // see counted; it does not change
 	asks                       // of an Auto: there is no grant; readers need no other field to match it
-	maxDebt                    // the rule has one
 	gone                       // see Stage.Leave
 	measured                   // the bucket is one of those that migrations only measure; it does not change
 )

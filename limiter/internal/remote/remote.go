@@ -48,7 +48,6 @@ func OwnUse(s *Stage) float64 { return s.tokens.Own() }
 
 func (s *Stage) init(r *share.Rate, l *Link) {
 	s.Rate, s.Link, s.own, s.Heard = r, l, new(share.AdmittedRemote), new(elsewhere.Heard)
-	s.set(maxDebt, r.Terms().Debt > 0)
 	s.set(measured, r.Terms().Measured)
 	s.tokens.Init()
 	if before := l.host.backlog.Before(s); before != nil && before.outbox.Begin() {
@@ -133,7 +132,6 @@ func (s *Stage) SetTerms(now stage.Instant, t *share.Terms) {
 	before := s.Terms().Rule
 	tokens := s.tokens.At(now, before)
 	s.Rate.SetTerms(now, t)
-	s.set(maxDebt, t.Debt > 0)
 	follows := forgiven.Follow(before.Limit, t.Rule, tokens)
 	if follows != tokens {
 		s.UpdateRemoteMark(func(m forgiven.Mark) forgiven.Mark { return m.After(tokens, follows) })

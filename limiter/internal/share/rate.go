@@ -50,11 +50,8 @@ func ReadLines(r *Rate) int64 {
 // Fetch reads from the cache line of r that decisions write. The compiler leaves out no atomic read.
 func Fetch(r *Rate) { r.bucket.Allowed() }
 
-// Allow implements stage.Stage.
+// Allow implements stage.Stage. No caller asks it where the rule has a max_debt, or other terms.
 func (r *Rate) Allow(_ context.Context, now stage.Instant) stage.Reason {
-	if r.Terms().Debt > 0 {
-		return r.take(stage.Request{Now: now, N: 1, Kind: stage.Final}).Reason
-	}
 	ok, low := r.bucket.Allow(now)
 	if low {
 		r.RanLow(now, false)
@@ -65,7 +62,7 @@ func (r *Rate) Allow(_ context.Context, now stage.Instant) stage.Reason {
 	return stage.Granted
 }
 
-// TakeOne takes one token if there is one. It is Allow where the rule has no max_debt.
+// TakeOne takes one token if there is one. It is Allow for callers that have the Rate.
 func (r *Rate) TakeOne(now stage.Instant) bool {
 	ok, low := r.bucket.Allow(now)
 	if low {
