@@ -194,7 +194,7 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	}
 	before := k.pool
 	k.advance(now, limit)
-	if r.Has > 0 && !k.Knows(host) {
+	if r.Has > 0 && now < k.since+k.interval && !k.Knows(host) { // learn does nothing later, and to look for a host takes time
 		k.learn(now)
 	}
 	if r.Elsewhere {
