@@ -43,6 +43,7 @@ type lowerWalk struct {
 	all       bool // hosts are used, and not the last one alone
 	redis     tokensOf
 	spent     time.Time // what the owner may not have heard of yet
+	cut       time.Time // when a charge came to less, because the debt was the rule's deepest
 }
 
 // slack is how much later, and how many tokens less than from a perfect bucket, callers get. Each term is the least that holds;
@@ -56,9 +57,12 @@ func (w *lowerWalk) slack(rate float64) (closed time.Duration, tokens float64) {
 		return 1250*time.Millisecond + time.Duration(1e9/w.limit), 1.25*rate + 5
 	case "elastic":
 		// A host that has too few tokens waits for its report, and an owner that has too few for the next one. It saves up for an
-		// event what its part of the limit brings. Half of a burst may be lent to hosts that do not need it.
+		// event what its part of the limit brings. Half of a burst may be lent to hosts that do not need it. A host that falls
+		// silent, or forgets the key, loses its loan, and the limit fills that in again (0002, "A silent host"). If such a host then
+		// uses the burst, as its fallback lets it, the owner's pool is in debt by the loan, and nothing passes until that is paid.
+		// The owner lends three quarters of a burst at most (mostLent of package pool).
 		closed = 2*w.interval + 2*time.Second + time.Duration(2*hosts/w.limit*1e9)
-		return closed, rate*closed.Seconds() + w.burst/2
+		return closed + time.Duration(0.75*w.burst/w.limit*1e9), rate*closed.Seconds() + w.burst/2
 	default:
 		return 0, 1 // an event's ask is under way
 	}
@@ -87,7 +91,8 @@ func lowerWalkOf(rt *rapid.T, algorithm string) {
 	if whole && got < int(w.burst)-len(w.hosts) {
 		w.Errorf("%d pass of a burst of %v that has filled in", got, w.burst)
 	}
-	w.ask(10*time.Second, 2)
+	closed, _ := w.slack(0)
+	w.ask(closed+10*time.Second, 2)
 }
 
 func pick[E any](rt *rapid.T, name string, of ...E) E { return rapid.SampledFrom(of).Draw(rt, name) }
@@ -138,8 +143,11 @@ func (w *lowerWalk) charges(n int) {
 	if w.algorithm == "auto" || w.algorithm == "elastic" {
 		lost = min(max(w.level+w.limit*(w.interval+time.Second).Seconds()-w.burst, 0), float64(n))
 	}
-	w.admit(min(float64(n), max(w.level+2*w.burst+w.limit*w.maxDebt.Seconds(), 0)) + lost)
-	w.spent = time.Now()
+	most := max(w.level+2*w.burst+w.limit*w.maxDebt.Seconds(), 0)
+	w.admit(min(float64(n), most) + lost)
+	if w.spent = time.Now(); float64(n) > most {
+		w.cut = w.spent
+	}
 }
 
 func (w *lowerWalk) useAtOnce(n int) (passed int) {
@@ -232,6 +240,12 @@ func (w *lowerWalk) change() {
 	if burst < w.burst { // what the owner hears of later comes off the smaller burst
 		time.Sleep(time.Until(w.spent.Add(w.interval + time.Second)))
 	}
+	if w.algorithm == "elastic" && limit < w.limit {
+		// An owner hears of a rule with the next report, and takes all that hosts used of their rates since the last one for a debt
+		// of up to two bursts (0007, "What hosts used under a limit that is lower now"). So hosts have no rates any more.
+		time.Sleep(time.Until(w.spent.Add(2*w.interval + time.Second)))
+	}
+	time.Sleep(time.Until(w.cut.Add(w.interval + time.Second))) // the next rule may allow a deeper debt, and would cut less of the charge
 	w.admit(0)
 	w.maxDebt = pick(w.T, "max_debt", 0, 2*time.Second, 10*time.Second)
 	slower, smaller := min(limit, w.limit), min(burst, w.burst)
