@@ -6,11 +6,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -20,8 +18,6 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate/internal/addresstest"
-	"github.com/headgate/headgate/ringpop"
-	"github.com/headgate/headgate/ringpop/gossip"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/rpcyarpc"
 	"github.com/headgate/headgate/rpc/usage"
@@ -158,18 +154,7 @@ func badOwner(t *testing.T, answers bool, serve func(t *testing.T, l net.Listene
 	}
 	serve(t, l)
 	w.begin()
-	seed := c.nodes[0].args[slices.Index(c.nodes[0].args, "--gossip-address")+1]
-	m, err := gossip.New(gossip.Config{
-		Cluster: "headgate", Host: ringpop.Host{Address: at[0]}, Listen: at[1], Seeds: gossip.List(seed), Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Stop() })
-	c.joined(t, at[0])
+	c.impostor(t, at[0], at[1])
 	served := time.Duration(0)
 	if !answers {
 		served = decidedBy(t, through(t, edges), probed)

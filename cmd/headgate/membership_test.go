@@ -182,19 +182,8 @@ func TestAMemberThatGossipsAndDoesNotDecide(t *testing.T) {
 		t.Fatal(err)
 	}
 	hush := silent(t, l)
-	seed := c.nodes[0].args[slices.Index(c.nodes[0].args, "--gossip-address")+1]
-	m, err := gossip.New(gossip.Config{
-		Cluster: "headgate", Host: ringpop.Host{Address: at[0]}, Listen: at[1], Seeds: gossip.List(seed), Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	began, waited := time.Now(), waits()
-	if err := m.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = m.Stop() })
-	c.joined(t, at[0])
+	c.impostor(t, at[0], at[1])
 	for i, n := range c.nodes {
 		d, err := rpcgrpc.NewClient([]string{n.edge}, rpcgrpc.ClientOptions{})
 		if err != nil {
@@ -222,6 +211,31 @@ func TestAMemberThatGossipsAndDoesNotDecide(t *testing.T) {
 			return c.up(i) == 3 && m.State == ringpop.Up && m.Share > 0
 		})
 	}
+}
+
+// impostor has all daemons take a host for an owner of keys, of which there is nothing but its gossip: the test
+// answers at its address.
+func (c *memberCluster) impostor(t *testing.T, address, gossips string) {
+	t.Helper()
+	seed := c.nodes[0].args[slices.Index(c.nodes[0].args, "--gossip-address")+1]
+	m, err := gossip.New(gossip.Config{
+		Cluster: "headgate", Host: ringpop.Host{Address: address}, Listen: gossips, Seeds: gossip.List(seed), Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	watched := make(chan error, 1)
+	watching, stop := context.WithCancel(context.Background())
+	go func() { watched <- m.Watch(watching, func([]ringpop.Host) {}) }() // from then on it owns keys
+	t.Cleanup(func() {
+		stop()
+		<-watched
+		_ = m.Stop()
+	})
+	c.joined(t, address)
 }
 
 // lose has a daemon fail and return, under traffic.
