@@ -85,6 +85,10 @@ func (d Driver) NextEarly() stage.Instant { return d.keys.Reports().NextEarly() 
 // its batches go to Apply, or to Fail.
 func (d Driver) Early(now stage.Instant) []*Batch { return d.keys.Reports().Early(now) }
 
+// Last has all limiters use their fallbacks, and gives back what they hold, as a host does that
+// stops. Answers to its batches need not be applied.
+func (d Driver) Last(now stage.Instant) []*Batch { return d.keys.Reports().Last(now) }
+
 // Apply takes in the grants for some rows of b: grant i is for row rows[i],
 // or for row i if rows is nil. Grants that make no sense are refused whole,
 // with an error, and the keys go on as they were; so are rows that b does not have.

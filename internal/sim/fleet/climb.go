@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/headgate/headgate/limiter/driver"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/claims"
 )
@@ -147,11 +148,17 @@ func (f *Fleet) lapse(h *Host, number int32) {
 	f.hear(h)
 }
 
-// HandOver is what an owner that leaves in order tells those who will own its
-// keys, as a Node does when it stops. It waits for nobody here: what is lost on
+// HandOver is what a host that leaves in order tells the owners of its keys, and those who will own
+// what it owns, as a Node does when it stops. It waits for nobody here: what is lost on
 // the way, they learn from the hosts.
 func (f *Fleet) HandOver(h *Host) error {
-	if h.aggregator == nil || !h.Up {
+	if !h.Up {
+		return nil
+	}
+	if h.group != nil {
+		reports(f, h, driver.Of(h.group).Last(h.Local(f.Now)))
+	}
+	if h.aggregator == nil {
 		return nil
 	}
 	f.handBuckets(h)

@@ -204,12 +204,17 @@ func (f *Fleet) report(h *Host) {
 	} else {
 		batches = driver.Of(h.group).Early(h.Local(f.Now))
 	}
+	reports(f, h, batches)
+	f.plan(h)
+}
+
+// reports sends batches of h to the owners.
+func reports(f *Fleet, h *Host, batches []*driver.Batch) {
 	for _, batch := range batches {
 		for _, part := range usage.Split(&batch.Usage, h.ring) {
 			f.call(h, batch, part)
 		}
 	}
-	f.plan(h)
 }
 
 // AtHost is an event that a running process takes part in.

@@ -120,8 +120,8 @@ func (r Reports) Done(b *report.Batch) {
 	s.reporter.Done(b)
 }
 
-// last is the last report: the host wants nothing from now on.
-func (r Reports) last(now stage.Instant) []*report.Batch {
+// Last is the last report: the host wants nothing from now on.
+func (r Reports) Last(now stage.Instant) []*report.Batch {
 	s := r.set
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +165,7 @@ func (r Reports) Run(ctx context.Context, updater rpcusage.Updater) {
 
 // Leave gives back what the host holds, and waits for the answers.
 func (s *Set) Leave(ctx context.Context, updater rpcusage.Updater) {
-	s.Reports().loop(updater).SendLast(ctx, s.Reports().last(stage.Now()))
+	s.Reports().loop(updater).SendLast(ctx, s.Reports().Last(stage.Now()))
 }
 
 // loop is what reports to the owners of keys through updater.
