@@ -158,6 +158,14 @@ func TestDangerousChangesAreConfirmed(t *testing.T) {
 		t.Errorf("rollback over two versions: %v", err)
 	}
 	must(t, append(on, "rollback", "1", "--yes")...)
+	// A change that is made in steps or watched takes itself back: one more rollback would put it in force again.
+	must(t, append(on, "set", "orders", "90/s", "-m", "x")...)
+	must(t, append(on, "rollback")...)
+	_, said, err = answering(t, "n\n", append(on, "rollback")...)
+	runtest.Expect(t, "on stderr", said, "dangerous: version 6 took version 5 back, and this puts it in force again: to go farther back, write a version\n")
+	if command.Code(err) != 4 {
+		t.Errorf("rollback of a rollback: %v", err)
+	}
 	// Before a first version, nobody goes by the database.
 	must(t, "apply", "--limits-db", t.TempDir(), runtest.File(t, "first.yaml", shop+"unmatched: deny\n"), "-m", "x")
 	_, _, err = answering(t, "", append(on, "set", "orders", "5/s", "-m", "x", "--base", "1")...)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/limits/limitsdb"
+	"github.com/headgate/headgate/dynamicconfig/history"
 	"github.com/headgate/headgate/internal/daemon"
 )
 
@@ -21,8 +22,8 @@ func newRollback() *cobra.Command {
 		Short: "Take changes of a database back",
 		Long: `rollback stores the text of an earlier version as a new one, and prints what that changes.
 Without a VERSION, it takes back the newest change. The history keeps all of them, so a
-rollback can be taken back too. If it takes several changes back at once, or a limit becomes less
-than half, rollback asks first; --yes is for scripts.`,
+rollback can be taken back too. If the newest change was a rollback, if several changes are taken
+back at once, or if a limit becomes less than half, rollback asks first; --yes is for scripts.`,
 		Example: `  headgate limits rollback --limits-db /var/lib/headgate
   headgate limits rollback --limits-db /var/lib/headgate 7 -m "the sale is over" --yes`,
 		Args:              cobra.MaximumNArgs(1),
@@ -64,6 +65,8 @@ than half, rollback asks first; --yes is for scripts.`,
 				var why []string
 				if n := on.Number - number; n > 1 {
 					why = []string{fmt.Sprintf("%d changes are taken back at once", n)}
+				} else if len(args) == 0 && tookBack(ctx, db, on) {
+					why = []string{fmt.Sprintf("version %d took version %d back, and this puts it in force again: to go farther back, write a version", on.Number, number)}
 				}
 				return c.store(ctx, cmd, db, on, usable(on), wanted, why...)
 			})
@@ -71,4 +74,13 @@ than half, rollback asks first; --yes is for scripts.`,
 	}
 	c.flags(cmd)
 	return cmd
+}
+
+// tookBack reports whether v took the change before it back, as a watched change does by itself.
+func tookBack(ctx context.Context, db history.Store, v history.Version) bool {
+	if v.Number < 3 {
+		return false
+	}
+	earlier, err := db.Get(ctx, v.Number-2)
+	return err == nil && earlier.Text == v.Text // else it was pruned: nobody knows
 }
