@@ -41,13 +41,13 @@ type Daemon struct {
 	metrics *meters.Metrics // nil without an admin address
 	gossip  *gossip.Members // nil unless members are found by seeds
 	limits  LimitsDB        // nil without a database of limits
+	kept    *lastgood.Source
 	desk    *operators.Desk
 	phase   phase
 	turns   doors.Turns
 	ending  *doors.Ending // of the edge or the web
 
 	address, edgeAddress string
-	served               []string
 }
 
 // Start runs a Daemon until Stop. It returns when the daemon answers, which
@@ -92,7 +92,6 @@ func Start(ctx context.Context, config Config, log *slog.Logger) (_ *Daemon, err
 	for _, register := range services {
 		register(d.edge, d)
 	}
-	d.served = d.edge.Services()
 	d.serveWeb()
 	d.edge.Serve()
 	d.phase.Store(serving)
@@ -170,6 +169,7 @@ func (d *Daemon) newNode(members ringpop.Members, options []headgate.Option) (*h
 			return nil, err
 		}
 	}
+	d.kept = limits
 	limits.Save(nil, node.Limits().Current())
 	node.Limits().Subscribe(limits.Save)
 	return node, nil
@@ -245,7 +245,7 @@ func (d *Daemon) HTTP() string {
 func (d *Daemon) Admin() string { return d.metrics.Address() }
 
 // Services are the names of the gRPC services at the edge, sorted.
-func (d *Daemon) Services() []string { return d.served }
+func (d *Daemon) Services() []string { return d.edge.Services() }
 
 // Node is the decider.
 func (d *Daemon) Node() *headgate.Node { return d.node }

@@ -57,6 +57,9 @@ func (d *Daemon) health() admin.Health {
 		"owners":  admin.CheckOf(d.reached()),
 		"limits":  admin.CheckOf(limits.LastError()),
 	}
+	if d.config.Data != "" {
+		checks["data"] = admin.CheckOf(d.kept.Err())
+	}
 	if d.parent != nil {
 		checks["parent"] = admin.CheckOf(d.parent.Err())
 	}

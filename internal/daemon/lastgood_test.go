@@ -73,6 +73,33 @@ func TestADaemonStartsFromTheLastGoodLimits(t *testing.T) {
 	}
 }
 
+func TestOperatorsAreToldOfAnUnwrittenCopy(t *testing.T) {
+	c := config(t)
+	c.Data = filepath.Join(t.TempDir(), "data")
+	d, err := Start(t.Context(), c, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if got := d.health().Checks["data"]; !got.OK {
+		t.Errorf("after the start: %+v", got)
+	}
+	if err := os.RemoveAll(c.Data); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(c.Limits, []byte("limits: [{key: k, limit: 11/s}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the check says why", func() bool { return strings.Contains(d.health().Checks["data"].Error, "no such file") })
+	if !d.health().Ready {
+		t.Error("the daemon is not ready")
+	}
+}
+
 func TestADamagedCopyIsNotUsed(t *testing.T) {
 	c := config(t)
 	c.Data = t.TempDir()

@@ -59,6 +59,7 @@ type Edge struct {
 	listener *conns.Listener
 	intake   *intake
 	more     []*splitter // what else it serves, set before Serve
+	services []string    // since Serve
 	ending   *Ending
 	loops    sync.WaitGroup
 
@@ -105,8 +106,11 @@ func (e *Edge) Large() int64 { return e.intake.taken.Load() }
 // Retire says to who asks for its health that e takes no more calls.
 func (e *Edge) Retire() { e.health.Shutdown() }
 
-// Services are the names of what e serves, sorted.
-func (e *Edge) Services() (names []string) {
+// Services are the names of what e serves since Serve, but for reflection, sorted.
+func (e *Edge) Services() []string { return e.services }
+
+// registered are the names of all that e serves, sorted.
+func (e *Edge) registered() (names []string) {
 	for name := range e.server.GetServiceInfo() {
 		names = append(names, name)
 	}
@@ -116,8 +120,9 @@ func (e *Edge) Services() (names []string) {
 
 // Serve begins to answer, and says so to who asks for its health.
 func (e *Edge) Serve() {
+	e.services = e.registered()
 	reflection.Register(e.server)
-	for _, name := range append(e.Services(), "") {
+	for _, name := range append(e.registered(), "") {
 		e.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
 	e.serve(e.listener)

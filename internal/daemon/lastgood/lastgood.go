@@ -59,6 +59,7 @@ type Source struct {
 
 	mu      sync.Mutex              // guards what follows, and the file of the copy
 	unsaved *dynamicconfig.Snapshot // is in force, and the copy is of earlier limits; nil: none
+	err     error                   // why it is not saved
 }
 
 // New returns a Source of what of says, which has the limits that are at where. It keeps its copy in
@@ -147,28 +148,37 @@ func (g *Source) Save(_, s *dynamicconfig.Snapshot) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.unsaved = s
-	if err := g.write(); err != nil {
-		g.log.Error("the limits in force cannot be kept for the next start; the daemon goes on trying", "error", filewatch.RemediedWrite(err, g.path))
+	if g.write(); g.err != nil {
+		g.log.Error("the limits in force cannot be kept for the next start; the daemon goes on trying", "error", g.err)
 	}
+}
+
+// Err says why the copy is not of the limits in force; nil if it is, or if there is to be none.
+func (g *Source) Err() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.err
 }
 
 // saveAgain writes what Save could not write.
 func (g *Source) saveAgain() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.unsaved != nil && g.write() == nil {
+	if g.unsaved == nil {
+		return
+	}
+	if g.write(); g.err == nil {
 		g.log.Info("the limits in force are kept for the next start again")
 	}
 }
 
 // write writes the copy of g.unsaved. The caller holds mu.
-func (g *Source) write() error {
+func (g *Source) write() {
 	text := g.unsaved.Text()
-	if err := replaceFile(g.path, copyHeader+checksum(text)+"\n"+text); err != nil {
-		return err
+	g.err = filewatch.RemediedWrite(replaceFile(g.path, copyHeader+checksum(text)+"\n"+text), g.path)
+	if g.err == nil {
+		g.unsaved = nil
 	}
-	g.unsaved = nil
-	return nil
 }
 
 // replaceFile puts a file with text in place of the one at path, whole or not at all,

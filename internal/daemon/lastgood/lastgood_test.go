@@ -54,14 +54,14 @@ func TestACopyThatCouldNotBeWrittenIsWrittenLater(t *testing.T) {
 			}
 			return s.Text()
 		}
-		if got := kept(); !strings.Contains(got, "no such file") {
-			t.Errorf("without its directory, the copy is %q", got)
+		if got := kept(); !strings.Contains(got, "no such file") || g.Err() == nil {
+			t.Errorf("without its directory, the copy is %q, and Err says %v", got, g.Err())
 		}
 		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if got := kept(); got != second.Text() {
-			t.Errorf("once there is room, the copy is %q, want %q", got, second.Text())
+		if got := kept(); got != second.Text() || g.Err() != nil {
+			t.Errorf("once there is room, the copy is %q, want %q, and Err says %v", got, second.Text(), g.Err())
 		}
 		g.Save(second, third)
 		if got := kept(); got != third.Text() {
