@@ -846,9 +846,8 @@ type Takes struct {
 	// Whether the bucket is one that a migration measures, while another of exact, auto and
 	// elastic answers. Left out: none is.
 	Measured []bool `protobuf:"varint,16,rep,packed,name=measured,proto3" json:"measured,omitempty"`
-	// With handed: what a full bucket would have left without what was taken from it since
-	// the sender's was last full, if nothing flowed in; finite, at most 2^53. Left out:
-	// nothing, or not known.
+	// With handed: the burst without all that the sender gave since its bucket was new;
+	// finite, at most 2^53. Left out: nothing, or not known.
 	Kept          []float64 `protobuf:"fixed64,17,rep,packed,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -72,8 +72,7 @@ type Take struct {
 
 	// Handed says that the sender, By, owned the key and hands it over: it had Told in
 	// its bucket, beside what hosts hold, and hosts held Rates of the limit as rates, in
-	// [0, 1]. Kept is what a full bucket would have left without what was taken from
-	// it since the sender's bucket was last full, if nothing flowed into it meanwhile;
+	// [0, 1]. Kept is the burst without all that the sender gave since its bucket was new;
 	// in [0, rpc.MaxTokens]; 0: nothing, or the sender does not say.
 	Handed bool
 	Rates  float64

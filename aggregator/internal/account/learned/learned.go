@@ -40,8 +40,9 @@ func New(now time.Duration) State {
 }
 
 // learn lowers b to what t's caller knows of it from another owner, but not
-// below floor. Apart: that owner does not know what was taken here. What was taken here before its
-// bucket was last full takes nothing from that: only what it gave since then comes off b.
+// below floor. Apart: that owner does not know what was taken here. If it knows all that it gave itself,
+// that comes off b in place of what was taken here off that owner's level, whichever leaves more: neither
+// is more than one bucket would have.
 func (s *State) learn(now time.Duration, b *exactbucket.Bucket, t *usage.Take, floor float64, apart bool) {
 	told := now - t.Ago
 	most := t.Told + b.Rate()*t.Ago.Seconds()

@@ -84,9 +84,8 @@ func (k *holdings) tune(c *account.Config) {
 	}
 }
 
-// shortBelow is the part of the burst that a key saves at most while it is short, below
-// a parent: the pools of other clusters are full too, and one bucket for all of them
-// would be empty.
+// shortBelow is the part of the burst that a key saves at most while it is short, below a parent: the pools of other
+// clusters are full too, and one bucket for all of them would be empty.
 const shortBelow = 0.1
 
 const (
@@ -97,9 +96,8 @@ const (
 	// nothing of ours.
 	recent = 0.5
 
-	// mostWanted is how many times the limit, or one event/s if that is more, a
-	// host may want. More counts as that: it would get almost all either way,
-	// and what others want must not be lost beside it.
+	// mostWanted is how many times the limit, or one event/s if that is more, a host may want. More counts as that:
+	// it would get almost all either way, and what others want must not be lost beside it.
 	mostWanted = 1 << 20
 
 	// learning is how long a new owner of a key listens before it answers: hosts that
@@ -233,9 +231,8 @@ func (k *holdings) whole(limit algorithm.Limit) algorithm.Limit {
 	return algorithm.Limit{Rate: float64(k.terms.Limit), Burst: k.terms.Burst}
 }
 
-// boundBelow is bound below a parent, whose limit is a part that changes. A part that
-// becomes smaller makes debts that one bucket would not have: deeper ones than a burst are
-// forgiven.
+// boundBelow is bound below a parent, whose limit is a part that changes. A part that becomes smaller makes debts
+// that one bucket would not have: deeper ones than a burst are forgiven.
 func (k *holdings) boundBelow(limit algorithm.Limit) {
 	if k.wants > limit.Rate {
 		k.pool = lower(k.pool, shortBelow*limit.Burst)

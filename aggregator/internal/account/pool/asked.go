@@ -68,8 +68,8 @@ type asked struct {
 
 	bucket  exactbucket.Bucket // the pool, while a take is under way
 	learned learned.State
-	full    time.Duration // when the pool was last full
-	_       [16]byte      // so that the size is a multiple of a cache line, as that of Account is
+	flowed  float64  // since the pool is not as that of a new key any more, and what a lower burst took; -1 before
+	_       [16]byte // so that the size is a multiple of a cache line, as that of Account is
 }
 
 const (
@@ -250,9 +250,8 @@ func (k *holdings) portion(wants, rise float64) float64 {
 	return portion * upper(k.pool, 0) * wants / (upper(k.wants, wants) + others)
 }
 
-// firstWithGrant is what a host is lent at least with its grant. Where hosts have few events, most of
-// these wait for the owner in any case, and loans for the first ones of a burst would be idle
-// at all the other hosts.
+// firstWithGrant is what a host is lent at least with its grant. Where hosts have few events, most of these wait for
+// the owner in any case, and loans for the first ones of a burst would be idle at all the other hosts.
 func (k *holdings) firstWithGrant(cost float64, limit algorithm.Limit) float64 {
 	if k.wants < busy*cost*float64(k.rows.Len()) && !k.far(limit) {
 		return 0
@@ -260,9 +259,8 @@ func (k *holdings) firstWithGrant(cost float64, limit algorithm.Limit) float64 {
 	return k.firstEvents(cost, limit)
 }
 
-// firstEvents is what a host is lent at least while there is plenty: so much that the first
-// events of its next burst do not wait, while it learns how much it wants. It is 0 if all
-// hosts together would have too much.
+// firstEvents is what a host is lent at least while there is plenty: so much that the first events of its next burst
+// do not wait, while it learns how much it wants. It is 0 if all hosts together would have too much.
 func (k *holdings) firstEvents(cost float64, limit algorithm.Limit) float64 {
 	hosts := float64(k.rows.Len())
 	most := limit.Burst / upper(small, 10*hosts)
@@ -294,6 +292,9 @@ func (k *holdings) need(wants, rate, cost, sigmas float64) float64 {
 func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 	whole = rule == k.rule && k.pool == k.settled && k.lent == 0 && k.rates(1) == 0 && (now >= k.learns || !k.moved && k.out == 0) && k.bucket.Under(rule)
 	since := k.at
+	if k.flowed < 0 && (k.pool < k.rule.Burst || k.rates(1) > 0) {
+		k.flowed = 0
+	}
 	earlier, limit := algorithm.Limit{Rate: k.limit, Burst: cmp.Or(k.rule.Burst, rule.Burst)}, limitOf(rule)
 	k.advance(now, earlier)
 	if now < k.learns && (!k.moved || k.handed) {
@@ -307,8 +308,8 @@ func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 	if whole {
 		k.close(now)
 	}
-	if k.pool >= k.room(limit) {
-		k.full = now
+	if k.flowed >= 0 {
+		k.flowed += earlier.Rate*seconds(now-since) + upper(earlier.Burst-limit.Burst, 0)
 	}
 	return whole
 }

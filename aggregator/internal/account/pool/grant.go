@@ -67,11 +67,10 @@ func (k *holdings) fair(wants float64, limit algorithm.Limit) float64 {
 	return lower(room, wants*lower(rate/k.wants, headroom))
 }
 
-// starter is how many tokens a host gets beside the pool, to begin a burst with, when its
-// largest events cost cost. If demand is within the limit, that is its even part of what is
-// lent twice, or two events' worth if the burst is enough for all hosts, as long as the
-// others have not got it all. A host gets one event's worth at least, so that a host that is
-// hardly used lets an event pass.
+// starter is how many tokens a host gets beside the pool, to begin a burst with, when its largest events cost cost.
+// If demand is within the limit, that is its even part of what is lent twice, or two events' worth if the burst is
+// enough for all hosts, as long as the others have not got it all. A host gets one event's worth at least, so that a
+// host that is hardly used lets an event pass.
 func (k *holdings) starter(limit algorithm.Limit, cost float64) float64 {
 	if k.wants > limit.Rate {
 		return cost

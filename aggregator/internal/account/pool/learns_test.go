@@ -77,8 +77,8 @@ func TestWhatIsHandedOverIsWithoutGrants(t *testing.T) {
 	}
 }
 
-// An owner whose pool was full a moment ago knows only what it gave since then: what the key's present owner
-// gave before that flowed over in the sender's pool, and does not come off what that has.
+// An owner whose pool began a moment ago knows all that it gave: what the key's present owner gave before that
+// does not come off what the sender has.
 func TestAHandOverTakesWhatItsOwnerGave(t *testing.T) {
 	limit := algorithm.Limit{Rate: 100, Burst: 100}
 	from := newcomer(t, limit) // a host that has just begun, and believed for a moment to own the key

@@ -33,7 +33,10 @@ func (k *Account) Reach(now time.Duration, c *account.Config) account.Pooled {
 
 // newAsked returns the asked that goes on with k: hosts ask for tokens from now on, as c says.
 func newAsked(now time.Duration, k Account, c *account.Config) *asked {
-	a := &asked{Account: k, learned: learned.New(now)}
+	a := &asked{Account: k, learned: learned.New(now), flowed: -1}
+	if k.begun() { // nobody knows what it gave
+		a.flowed = math.Inf(1)
+	}
 	a.reach(now, c)
 	return a
 }

@@ -80,9 +80,8 @@ func (s *sums) want(row *row, wants float64) {
 	}
 }
 
-// unwant takes the demand of row's host out of the sums. While a host wants so much that the
-// sum is not exact, the sum may lose what the others want. It is never less than nothing:
-// else the rates of hosts would be.
+// unwant takes the demand of row's host out of the sums. While a host wants so much that the sum is not exact, the
+// sum may lose what the others want. It is never less than nothing: else the rates of hosts would be.
 func (s *sums) unwant(row *row) {
 	if row.wants > 0 {
 		s.wants = upper(s.wants-float64(row.wants), 0)
@@ -125,9 +124,8 @@ func (r *row) out() float32 {
 // starter is how many tokens row's host was granted beside the pool.
 func (r *row) starter() float32 { return r.unspent - r.out() }
 
-// lower is min, and upper is max, but for what the builtin ones do about zeros of two signs and
-// about NaN: that costs ten instructions, each of which waits for the one before. If a is NaN, so
-// is the result.
+// lower is min, and upper is max, but for what the builtin ones do about zeros of two signs and about NaN: that costs
+// ten instructions, each of which waits for the one before. If a is NaN, so is the result.
 func lower(a, b float64) float64 {
 	if b < a {
 		return b

@@ -124,9 +124,8 @@ func (k *asked) close(now time.Duration) {
 	k.settled = k.pool
 }
 
-// observeAsk takes in what t says of host, which asks, beside the event: that it is there, and what it
-// wants by now. It returns the host's row, and by how much the host wants more than it did before;
-// nil if the host holds no grant.
+// observeAsk takes in what t says of host, which asks, beside the event: that it is there, and what it wants by now.
+// It returns the host's row, and by how much the host wants more than it did before; nil if the host holds no grant.
 func (k *asked) observeAsk(now time.Duration, host uint32, t *usage.Take) (row *row, rise float64) {
 	i := k.rows.Find(host)
 	if i < 0 || !(t.More > 0) || now < k.learns || k.always {
@@ -172,7 +171,8 @@ func (k *asked) lend(row *row, rise, most, holds, cost float64) float64 {
 	return float64(loan)
 }
 
-// Left implements account.Pooled. An owner that learns knows from the one before what hosts hold that have not reported yet.
+// Left implements account.Pooled. An owner that learns knows from the one before what hosts hold that have not
+// reported yet. Without what flowed in, what is left is the burst without what was given here.
 func (k *asked) Left(now time.Duration, limit algorithm.Limit) (t usage.Take, full bool) {
 	b := k.open(now, bucketRule(k.terms, limit))
 	defer k.close(now)
@@ -182,8 +182,7 @@ func (k *asked) Left(now time.Duration, limit algorithm.Limit) (t usage.Take, fu
 		rates = upper(rates, k.out)
 	}
 	told := b.Level(now)
-	kept := upper(told-k.rule.Rate*seconds(max(now, k.at)-k.full), 0)
-	return usage.Take{Auto: !k.always, Told: told, Handed: true, Rates: min(rates, 1), Kept: kept}, b.Full(now)
+	return usage.Take{Auto: !k.always, Told: told, Handed: true, Rates: min(rates, 1), Kept: upper(told-upper(k.flowed, 0), 0)}, b.Full(now)
 }
 
 // Lacks implements account.Pooled.
