@@ -722,3 +722,46 @@ func TestAModeThatGoesToAndFroTakesNoTokens(t *testing.T) {
 		}
 	})
 }
+
+// A burst that is lowered makes no debt less. A bucket in Redis that is deeper in debt than a charge could make it now is
+// not charged with the difference.
+func TestADebtUnderASmallerBurstIsChargedOnce(t *testing.T) {
+	rule := dynamicconfig.Rule{Key: "k", Limit: 1, Burst: 5, Migration: &dynamicconfig.Migration{From: limiter.Even, To: "redis"}}
+	synctest.Test(t, func(t *testing.T) {
+		r := &remoteRef{buckets: make(map[string]*remoteBucket)}
+		under := func(burst float64, mode dynamicconfig.Mode) *dynamicconfig.Snapshot {
+			next := *rule.Migration
+			next.Mode, rule.Migration, rule.Burst = mode, &next, burst
+			return snapshotUnder(t, rule)
+		}
+		g := limiter.NewGroup(under(5, dynamicconfig.ModeOldShadowNew), 1, limiter.WithMigration(shadow.Migrator()), driver.WithSeed(1),
+			limiter.WithRemote("redis", r), driver.WithBackground(r.background))
+		k := g.For("k")
+		k.Charge(5)
+		k.Charge(6)
+		g.Configure(under(2.5, dynamicconfig.ModeOldShadowNew))
+		k.Allow() // so that Redis hears of the burst
+		g.Configure(under(5, dynamicconfig.ModeNewShadowOld))
+		if got, there := k.Tokens(), r.bucket("k").tokens; got != -6 || there != -6 {
+			t.Errorf("%v tokens, and %v in Redis: one bucket has -6", got, there)
+		}
+	})
+}
+
+// Charges make no deeper debt than the rule's, and hosts charge a bucket that takes over with no more than that.
+func TestABucketThatTakesOverIsChargedWithWhatItMayOwe(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rule := dynamicconfig.Rule{Key: "k", Limit: 1, Burst: 10, Algorithm: limiter.Even}
+		r := &remoteRef{buckets: make(map[string]*remoteBucket)}
+		g := limiter.NewGroup(snapshotUnder(t, rule), 1, driver.WithSeed(1), limiter.WithRemote("redis", r), driver.WithBackground(r.background))
+		for range 4 {
+			g.For("k").ReserveN(time.Now(), 10)
+		}
+		rule.Algorithm = "redis"
+		g.Configure(snapshotUnder(t, rule))
+		g.For("k").Allow()
+		if net := r.bucket("k").net; net != rule.Burst+rule.MostDebt() {
+			t.Errorf("the bucket is charged with %v, and may owe %v", net, rule.Burst+rule.MostDebt())
+		}
+	})
+}

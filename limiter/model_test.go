@@ -127,6 +127,9 @@ type side struct {
 type keyRef struct {
 	name    string
 	parts   map[string]*partRef
+	whole   bucketRef // one bucket for all, of which other hosts use nothing
+	beside  bool      // its host holds tokens that did not come out of whole
+	twice   float64   // tokens that came into a grant: the host takes it that they came in at the owner too
 	usage   usageRef
 	owed    float64 // what its remote bucket is to be charged
 	moved   float64 // how much more that may be, because the key came from another bucket
@@ -304,8 +307,12 @@ func (m *model) begin() {
 	time.Sleep(time.Nanosecond)
 	now := stage.Now()
 	for _, k := range m.sorted() {
-		for _, p := range k.parts {
-			p.fill(now.Sub(m.now).Seconds())
+		k.whole.fill(now.Sub(m.now).Seconds())
+		for name, p := range k.parts {
+			had := p.grant.tokens
+			if p.fill(now.Sub(m.now).Seconds()); name == "auto" && p.granted {
+				k.twice += max(p.grant.tokens-had, 0)
+			}
 		}
 	}
 	m.now = now
@@ -330,6 +337,7 @@ func (m *model) key(name string) *keyRef {
 	k := m.keys[name]
 	if k == nil {
 		k = &keyRef{name: name, heard: make(map[string]int), newest: make(map[string]int), under: make(map[string]bool), usage: usageRef{rows: make(map[rowAt]*rowRef)}}
+		k.whole = m.full()
 		m.renew(k)
 		m.keys[name] = k
 	}
@@ -352,6 +360,9 @@ func (m *model) renew(k *keyRef) {
 		k.parts[name] = &partRef{fallback: l, grant: bucketRef{burst: inf, tokens: inf}}
 	}
 }
+
+// full is a full bucket for all hosts.
+func (m *model) full() bucketRef { return full(float64(m.rule.Limit), m.rule.Burst) }
 
 // fallback is the full bucket of a key without a grant.
 func (m *model) fallback(algorithm string) bucketRef {
@@ -564,6 +575,7 @@ func (m *model) judge(k *keyRef, n int64, longest time.Duration, ask func(i int,
 	default:
 		p.take(float64(n))
 	}
+	k.whole.add(-float64(n))
 	if k.spent += float64(n); !o.away {
 		k.taken += float64(n)
 	}
@@ -638,7 +650,7 @@ func (m *model) expect(k *keyRef, p *partRef, n int64, longest time.Duration, as
 		d.reason, d.retry = stage.Failed, -1
 	}
 	d.atMost = asked
-	if b := *p.inForce(); p.notLent > 0 && d.reason != stage.Granted { // no look has shown yet what the bucket began with
+	if b := *p.inForce(); p.notLent > 0 && (d.reason != stage.Granted || d.wait > 0) { // no look has shown yet what the bucket began with
 		b.add(p.notLent)
 		d.unsure = b.decide(float64(n), wait, max(m.rule.MaxDebt, 0).Seconds()).reason == stage.Granted
 	}
@@ -810,6 +822,7 @@ func (m *model) settle(rt *rapid.T) {
 		m.check(true)
 		return
 	}
+	k.whole.add(float64(back))
 	if k.usage.refunded += back; o.owed {
 		k.owed -= float64(back)
 		if o.changes != k.changes { // a reset or a lower limit may have forgiven the debt that it was part of
@@ -858,6 +871,7 @@ func (m *model) charged(k *keyRef, n int64, calls int) {
 	k.acted = true
 	n = int64(min(float64(n), math.Ceil(m.rule.Burst+m.rule.MostDebt()))) // nobody owes more
 	k.spent += float64(n)
+	k.whole.charge(float64(n), m.rule.MostDebt()-m.rule.Burst)
 	if m.shadowed(k, n); m.sides[0].remote.bucket(k.name).calls > calls {
 		k.owed += float64(n)
 		if algorithm != "auto" {
@@ -906,6 +920,7 @@ func (m *model) oldClock(rt *rapid.T) {
 		p.take(float64(n))
 		k.taken += float64(n)
 		k.spent += float64(n)
+		k.whole.add(-float64(n))
 		before -= float64(n)
 		p.fallback.fill(lag.Seconds()) // a full bucket was so then, and has filled since
 		p.grant.fill(lag.Seconds())
@@ -1065,6 +1080,9 @@ func (m *model) apply(i int, weight, burst float64, lease time.Duration, tokens 
 			continue // it is another that reported
 		}
 		k.heard[algorithm] = s.number
+		if algorithm == "auto" && (tokens == nil || tokens[j] > k.whole.tokens || m.now.Sub(s.at) >= time.Second) {
+			k.beside = true // its owner has more than one bucket, or what came in since the report comes in twice
+		}
 		p.weight, p.grantBurst, p.lease = weight, min(burst, m.rule.Burst), left
 		had := p.inForce()
 		level := m.granted(p)
@@ -1171,6 +1189,10 @@ func (m *model) reset(rt *rapid.T) {
 		m.check(false)
 		return
 	}
+	k.whole = m.full()
+	if p := k.parts["auto"]; p != nil && p.granted { // the host keeps what it was lent
+		k.beside = true
+	}
 	for name, p := range k.parts {
 		p.charged = p.taken
 		if p.fallback.tokens = p.fallback.burst; lends(name) {
@@ -1224,7 +1246,9 @@ func (m *model) change(stated dynamicconfig.Rule) {
 			k.deepest = max(k.deepest, before.Burst+before.MostDebt())
 		}
 		deep := max(k.deepest, rule.Burst+rule.MostDebt())
-		k.moved += max(float64(missing), min(k.spent, max(float64(missing)+max(before.Burst, rule.Burst), deep))) + max(rule.Burst-before.Burst, 0)
+		more := max(rule.Burst-before.Burst, 0)
+		k.moved += max(float64(missing), min(k.spent, max(float64(missing)+max(before.Burst, rule.Burst), deep))) + more
+		k.spent += more // a bucket that takes over later is charged with that, too
 	}
 	for _, s := range m.sides {
 		s.manual.Configure(m.now, snapshot)
@@ -1251,21 +1275,29 @@ func (m *model) change(stated dynamicconfig.Rule) {
 		}
 		_, live := m.sides[0].group.InspectAt(m.now.Time(), k.name)
 		switch {
-		case rule.Shared != before.Shared && k.name != rule.Key:
-			m.renew(k) // it is another bucket
-			continue
-		case !live && k.live && !rule.Shared: // it had to go, because of max_keys
+		case rule.Shared != before.Shared && k.name != rule.Key, // it is another bucket
+			!live && k.live && !rule.Shared: // it had to go, because of max_keys
+			k.whole, k.beside, k.twice = m.full(), false, 0
 			m.renew(k)
 			continue
 		}
+		whole := follow(k.whole.tokens, &before, &rule)
+		if k.beside || whole >= before.Burst-eps { // a full bucket is full under another rule
+			whole = inf
+		}
+		k.whole = full(float64(rule.Limit), rule.Burst)
+		k.whole.tokens = min(k.whole.tokens, whole)
 		tokens, notLent := inf, 0.0
 		old := k.parts
 		if p := old[answering(&before)]; p != nil {
 			if b := p.inForce(); k.live || b.tokens < b.burst-eps {
 				tokens = follow(b.tokens, &before, &rule)
 			}
-			if notLent = p.notLent; answering(&before) == "auto" && p.granted { // its owner has the rest of the burst
-				notLent = max(before.Burst/float64(m.hosts)-max(tokens, 0), 0)
+			if p.notLent > 0 || answering(&before) == "auto" && p.granted { // its owner has the rest of what one bucket has
+				notLent = max(min(whole+k.twice, max(before.Burst, rule.Burst))-max(tokens, 0), 0)
+				if answering(&rule) != "redis" { // this host gets its even part of that
+					notLent /= float64(m.hosts)
+				}
 			}
 		}
 		m.renew(k)
@@ -1402,7 +1434,7 @@ func (m *model) check(ordinary bool) {
 			continue
 		}
 		k.changes++
-		k.latest = inf
+		k.latest, k.whole, k.beside, k.twice = inf, m.full(), false, 0
 		for name, p := range k.parts {
 			p.granted, p.known = false, false
 			level := m.fallback(name)

@@ -166,12 +166,14 @@ func (e *Estimate) Lend(now stage.Instant, rule *dynamicconfig.Rule, used, n flo
 func (e *Estimate) set(now stage.Instant, rule *dynamicconfig.Rule, tokens, uncapped float64) {
 	deepest := -max(rule.MostDebt(), float64(rule.Limit)*longestDebt.Seconds())
 	tokens, uncapped = max(tokens, deepest), max(uncapped, deepest)
-	above := 0.
+	above := float32(0)
 	if uncapped > tokens {
-		above = uncapped - tokens
+		if above = float32(uncapped - tokens); tokens+float64(above) < uncapped { // a full bucket stays full
+			above = math.Nextafter32(above, math.MaxFloat32)
+		}
 	}
 	e.left.Store(math.Float64bits(tokens))
-	e.above.Store(math.Float32bits(float32(above)))
+	e.above.Store(math.Float32bits(above))
 	e.leftAt.Store(int64(now))
 }
 

@@ -30,6 +30,19 @@ func TestAChargeMakesNoDeeperDebtThanTheRule(t *testing.T) {
 	}
 }
 
+// A full bucket of which a cap hides a part is full under a larger burst.
+func TestAFullBucketIsFullBeneathACap(t *testing.T) {
+	before, after := &dynamicconfig.Rule{Limit: 1, Burst: 5}, &dynamicconfig.Rule{Limit: 1, Burst: 10}
+	for n := range 1000 {
+		var e Estimate
+		e.Set(1, before, before.Burst)
+		e.Cap(1, before, 4+float64(n)*1e-9)
+		if e.Change(1, before, after, func(tokens float64) float64 { return tokens }); e.Uncapped(1, after) != after.Burst {
+			t.Fatalf("%v tokens under a burst of %v, after %v of %v", e.Uncapped(1, after), after.Burst, before.Burst, before.Burst)
+		}
+	}
+}
+
 // Hosts know from the answers alone which part of what a bucket lacks each of them has used, also where answers overtake each other.
 func TestHostsKnowWhatTheyHaveUsed(t *testing.T) {
 	const hosts, burst, limit = 4, 100, 50

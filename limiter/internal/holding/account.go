@@ -323,7 +323,7 @@ func (b *before) charge(t *share.Terms, takesOver bool) (n int64, part float64) 
 		part = 1 / a.hosts
 	}
 	more := a.tokens - after.tokens
-	n = int64(min(max(math.Ceil(more+a.aboveEven-after.aboveEven-1e-4), 0), 1<<53))
+	n = t.Chargeable(int64(min(max(math.Ceil(more+a.aboveEven-after.aboveEven-1e-4), 0), 1<<53)))
 	if more > 1e-4 && !t.ChargedByReports() { // else it is charged once the owner gives a grant
 		*of = after
 		of.charge(math.Ceil(more-1e-4), a.rule)

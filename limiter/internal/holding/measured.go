@@ -30,7 +30,7 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 		missed, back = 0, 0
 	}
 	if of.differed = differed; heard(b) {
-		deepest := a.rule.Burst + a.rule.MostDebt()
+		deepest := max(of.lacked, a.rule.Burst+a.rule.MostDebt()) // a smaller burst makes no debt less
 		most := min(p.most(of.lacked-p.filled), deepest)
 		least := min(of.lacked+p.used-missed, deepest) - back - p.filled // what came back may have come last
 		if !p.known {
