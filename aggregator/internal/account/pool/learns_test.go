@@ -59,14 +59,16 @@ func TestWhatIsHandedOverIsWithoutGrants(t *testing.T) {
 	limit := algorithm.Limit{Rate: 100, Burst: 100}
 	for name, tt := range map[string]struct {
 		handed bool
+		rates  float64
 		left   float64
 	}{
-		"handed over": {true, 50},
-		"lost":        {false, 0}, // nobody knows what was left
+		"handed over": {true, .5, 50},
+		"lost":        {false, 0, 0}, // nobody knows what was left
+		"by a host that did not know of the grants": {true, 0, 50}, // it had just begun
 	} {
 		k := newcomer(t, limit)
 		if tt.handed {
-			k.Take(0, limit, &usage.Take{Auto: true, Told: 50, By: 3, Handed: true, Rates: .5}, 7, 1)
+			k.Take(0, limit, &usage.Take{Auto: true, Told: 50, By: 3, Handed: true, Rates: tt.rates}, 7, 1)
 		}
 		for host := range uint32(3) {
 			k.Report(0, limit, host, &account.Report{Elapsed: time.Second, Wants: 10, Has: .1})
