@@ -40,6 +40,7 @@ type countsModel struct {
 	remote [2]*remoteRef // of moves, and of alone
 	fails  bool          // the remotes may fail, and the rule does not change: a side that is measured keeps its fallback's tokens then, and one that answers may not
 	lease  stage.Instant // when the newest grants end
+	capped stage.Instant // until when what a fallback will give may be less because of a reload, on the side that answers alone
 	open   []openCounts
 	want   stage.Divergence
 }
@@ -268,6 +269,7 @@ func (m *countsModel) report(rt *rapid.T) {
 
 func (m *countsModel) reported(weight float64, answered bool) {
 	now := stage.Now()
+	answered = answered || m.lease > 0 && now >= m.lease && now < m.capped // else the two fallbacks would answer, of which one was capped
 	if answered {
 		m.lease = now.Add(leaseOfCounts)
 	}
@@ -296,6 +298,9 @@ func (m *countsModel) configure(rt *rapid.T) {
 	now := stage.Now()
 	if m.lease > 0 && now >= m.lease { // a reload caps what grants will give the side that answers and has fallen back, and not what they will give the one that is measured
 		m.reported(0.5, true)
+	}
+	if m.lease > now {
+		m.capped = now.Add(15 * time.Second) // the deepest debt is paid by then, and the bucket is full
 	}
 	before, _ := m.sides()
 	m.draw(rt)
