@@ -45,10 +45,10 @@ var (
 		3: wire.Millis("refresh", rpc.MaxLease, wire.Down, func(l *Lease) *time.Duration { return &l.Refresh }),
 		4: wire.Millis("learns", rpc.MaxLease, wire.Down, func(l *Lease) *time.Duration { return &l.Learns }),
 		5: wire.Double("safe", 0, func(l *Lease) *float64 { return &l.Safe }),
-		6: wire.Text("algorithm", func(l *Lease) *string { return &l.Algorithm }),
+		6: wire.String("algorithm", func(l *Lease) *string { return &l.Algorithm }),
 		7: wire.Flag("learning", func(l *Lease) *bool { return &l.Learning }),
 		8: wire.Flag("unknown", func(l *Lease) *bool { return &l.Unknown }),
-		9: wire.Text("refused", func(l *Lease) *string { return &l.Refused }),
+		9: wire.String("refused", func(l *Lease) *string { return &l.Refused }),
 	}
 )
 

@@ -6,8 +6,11 @@ import (
 	"encoding/binary"
 	"math"
 	"time"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/headgate/headgate/rpc"
 )
 
 // Fields are the single fields of a message of type M, or the columns of one whose rows
@@ -104,6 +107,19 @@ func Text[M any](name string, at func(*M) *string) Field[M] {
 		write: func(e *Encoder, number protowire.Number, m *M) { e.Text(number, *at(m)) },
 		read:  func(of *memory, raw []byte, m *M) error { *at(m) = of.cut(raw); return nil },
 	}
+}
+
+// String is a Text in UTF-8. Also one that a later one of the same field replaces must be that, as in the generated code.
+func String[M any](name string, at func(*M) *string) Field[M] {
+	f := Text(name, at)
+	read := f.read
+	f.read = func(of *memory, raw []byte, m *M) error {
+		if !utf8.Valid(raw) {
+			return rpc.Refuse("%s: text that is not valid UTF-8", name)
+		}
+		return read(of, raw, m)
+	}
+	return f
 }
 
 // Rows is messages within the message, at most most, which have these fields. Check, which
