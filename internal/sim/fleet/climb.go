@@ -148,8 +148,8 @@ func (f *Fleet) lapse(h *Host, number int32) {
 	f.hear(h)
 }
 
-// HandOver is what a host that leaves in order tells the owners of its keys, and those who will own
-// what it owns, as a Node does when it stops. It waits for nobody here: what is lost on
+// HandOver has a host that leaves in order give back what it holds to the owners of its keys, and tell the next
+// owners of the keys that it owns what is left, as a Node does when it stops. It does not wait for answers: what is lost on
 // the way, they learn from the hosts.
 func (f *Fleet) HandOver(h *Host) error {
 	if !h.Up {

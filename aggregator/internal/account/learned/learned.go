@@ -40,8 +40,8 @@ func New(now time.Duration) State {
 }
 
 // learn lowers b to what t's caller knows of it from another owner, but not
-// below floor. Apart: that owner does not know what was taken here. If it knows all that it gave itself,
-// that comes off b in place of what was taken here off that owner's level, whichever leaves more: neither
+// below floor. Apart: that owner does not know what was taken here, so this comes off the level that it had. If that
+// owner says what it gave (Kept), the bucket may have the level that b has without that, if it is more. Neither
 // is more than one bucket would have.
 func (s *State) learn(now time.Duration, b *exactbucket.Bucket, t *usage.Take, floor float64, apart bool) {
 	told := now - t.Ago

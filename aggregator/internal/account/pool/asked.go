@@ -68,7 +68,7 @@ type asked struct {
 
 	bucket  exactbucket.Bucket // the pool, while a take is under way
 	learned learned.State
-	flowed  float64  // since the pool is not as that of a new key any more, and what a lower burst took; -1 before
+	flowed  float64  // what came in since the first token was given, and what lower bursts cut off; -1 before that
 	_       [16]byte // so that the size is a multiple of a cache line, as that of Account is
 }
 
