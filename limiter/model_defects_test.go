@@ -3,7 +3,6 @@
 package limiter_test
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/headgate/headgate/internal/testrun"
@@ -71,18 +70,11 @@ var putBack = []struct {
 }
 
 func TestModelsFindDefects(t *testing.T) {
-	if !testrun.Long() {
-		t.Skip("compiles the tree once for each defect: " + testrun.LongEnv + "=1 runs it")
-	}
 	for _, d := range putBack {
-		t.Run(d.name, func(t *testing.T) {
-			out, err := d.Test(t, "..", "-run", "^"+d.model+"$", ".", "-rapid.checks=1000", "-rapid.seed="+d.seed, "-rapid.shrinktime=1s", "-rapid.nofailfile")
-			_, found, ok := strings.Cut(out, "[rapid] f") // "failed", or "flaky": by another walk than the one that is made again
-			if err == nil || !ok {
-				t.Fatalf("%s does not find it: %v\n%s", d.model, err, out)
-			}
-			found, _, _ = strings.Cut(found, "\n")
-			t.Log("f" + found)
-		})
+		testrun.Search{
+			Name: d.name, Defect: d.Defect,
+			Args:  []string{"-run", "^" + d.model + "$", ".", "-rapid.checks=1000", "-rapid.seed=" + d.seed, "-rapid.shrinktime=1s", "-rapid.nofailfile"},
+			Found: "[rapid] f", // "failed", or "flaky": by another walk than the one that is made again
+		}.Run(t, "..")
 	}
 }
