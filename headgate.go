@@ -7,10 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/uber-go/tally/v4"
+	"golang.org/x/time/rate"
 
 	"github.com/headgate/headgate/aggregator"
 	"github.com/headgate/headgate/algorithm"
@@ -158,7 +162,7 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 		withdrawn.Leaving = n.health.Leaving
 	}
 	local := new(rpc.Mux)
-	n.fanout = &usage.Fanout{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Here: n.aggregator, Local: local, Codecs: make(map[string]usage.Codec)}
+	n.fanout = &usage.Fanout{Host: n.address, Placement: n.ring, Peers: n.transport, Self: n.address, Here: n.aggregator, Local: local, Codecs: make(map[string]usage.Codec), Refused: refused(n.log, n.scope)}
 	errs := []error{
 		local.Register(usage.ReportTypeURL, n.aggregator),
 		local.Register(claims.TypeURL, n.aggregator),
@@ -178,6 +182,15 @@ func (n *Node) assemble(snapshot *dynamicconfig.Snapshot) (err error) {
 		errs = append(errs, local.Register(p.TypeURL, n.owners.Serve(p.Owner)))
 	}
 	return errors.Join(errs...)
+}
+
+// refused counts messages of payloads of which some rows are refused, and logs one in ten seconds of all.
+func refused(log *slog.Logger, scope tally.Scope) func(payload string, err error) {
+	count, now := scope.SubScope("limiter").Counter("bad_grants"), &rate.Sometimes{Interval: 10 * time.Second}
+	return func(payload string, err error) {
+		count.Inc(1)
+		now.Do(func() { log.Warn("some keys of a payload have no grant", "payload", payload, "error", err) })
+	}
 }
 
 // For returns the limiter of key. Any text of 1 to 1024 bytes is a key; the

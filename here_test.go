@@ -43,7 +43,7 @@ func TestANodeAsksItselfWithoutMessages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fan := *node.fanout
+	fan := node.fanout
 	fan.Placement, fan.Local = everywhere(address), wordless{}
 	r := &usage.Report{Algorithm: "elastic", Keys: []string{"a:1"}, Allowed: []int64{1}, Rejected: []int64{0}, Elapsed: []time.Duration{time.Second}, Weight: []float64{0}}
 	fan.Update(t.Context(), r, time.Second, func(_ usage.Part, g *usage.Grants, err error) {

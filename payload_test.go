@@ -5,12 +5,14 @@ package headgate_test
 import (
 	"context"
 	"log/slog"
+	"math"
 	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/uber-go/tally/v4"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/headgate/headgate"
@@ -119,6 +121,51 @@ func TestAnOwnerOfAPayloadFollowsItsNode(t *testing.T) {
 	}
 	if owner.count("HandOver") <= handed {
 		t.Error("a host that leaves hands nothing over")
+	}
+}
+
+// A grant of a payload that is no number is counted and logged. It costs no other key a grant.
+func TestABadGrantOfAPayloadIsCounted(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := ringpop.Host{Address: l.Addr().String()}
+	members, err := hosted.New(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits, err := dynamicconfig.Parse("limits", []byte("defaults: {update_interval: 100ms, algorithm: mine}\nlimits: [{key: '*', limit: 100/s}]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := keyed.Payload[string, string, int]{
+		Type:   "example.com/mine",
+		Ask:    func(used keyed.Use) string { return used.Key },
+		Decide: func(_ time.Time, _ string, _ *int, key string) string { return key },
+		Grant: func(key string) keyed.Grant {
+			return keyed.Grant{Weight: map[string]float64{"bad": math.NaN(), "good": 0.5}[key], Burst: 1, Lease: time.Minute}
+		},
+	}
+	log, scope := new(logged), tally.NewTestScope("", nil)
+	node, err := headgate.New(headgate.Config{Address: own.Address}, memory.New(limits), members, headgate.WithListen(l), log.option(), headgate.WithScope(scope),
+		headgate.WithPayload("mine", headgate.Payload{TypeURL: mine.Type, Codec: mine.Codec(), Owner: mine.Owner()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := node.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	waittest.Until(t, "the bad grant is counted and logged, and the good one is there", func() bool {
+		node.For("good").Allow()
+		node.For("bad").Allow()
+		return node.For("good").Limit() == 50 && scope.Snapshot().Counters()["headgate.limiter.bad_grants+"].Value() > 1 && log.count("NaN") > 0
+	})
+	if n := log.count("have no grant"); n != 1 {
+		t.Errorf("%d lines say so", n)
+	}
+	if err := node.Stop(context.Background()); err != nil {
+		t.Error(err)
 	}
 }
 

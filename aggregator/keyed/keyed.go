@@ -38,8 +38,11 @@ import (
 // Payload is the functions of one algorithm. Its fields do not change once it is in
 // use. Request, Response and State are anything; the first two must survive
 // encoding/json. A Response that is null there, such as a nil map, gives the host no grant.
-// Messages have up to rpc.KeysPerCall rows, and transports carry 4 MiB: so each of the first two
-// should have 300 bytes at most as JSON.
+// Messages have up to rpc.KeysPerCall rows. Requests of more than 3 MiB go in several messages. An
+// answer is one message of at most MaxAnswer bytes: so a Response should have 300 bytes at most as JSON.
+//
+// A Request or a Response that is no JSON, because of a number such as NaN, and a Grant that is against
+// its contract cost their own keys a grant. The node counts and logs that.
 type Payload[Request, Response, State any] struct {
 	// Type names the messages, such as example.com/first-come.
 	Type string
@@ -84,10 +87,24 @@ type Grant struct {
 	Lease  time.Duration
 }
 
-// message is both messages. Keys are bytes, because not all of them are UTF-8.
+// MaxAnswer is the most bytes of an answer: transports carry 4 MiB, with names and types.
+const MaxAnswer = 4<<20 - 4<<10
+
+// message is both messages. Keys are bytes, because not all of them are UTF-8. Bad are the rows that are
+// no JSON, with null in their places, and Why says why the last of them is not.
 type message[Row any] struct {
 	Keys column[[]byte] `json:"keys,omitempty"`
 	Rows column[Row]    `json:"rows"`
+	Bad  column[int]    `json:"bad,omitempty"`
+	Why  string         `json:"why,omitempty"`
+}
+
+// missing says why rows of m are bad; nil if none is.
+func (m *message[Row]) missing(typeURL string) error {
+	if len(m.Bad) == 0 {
+		return nil
+	}
+	return rpc.Refuse("%s: %d rows have no grant, because they are no JSON: %.200s", typeURL, len(m.Bad), m.Why)
 }
 
 // column is a list of at most rpc.MaxKeys. It has no memory for more, which a short text may name.
@@ -120,8 +137,22 @@ var (
 	errTooLong = fmt.Errorf("a message has at most %d keys, and a row for each", rpc.MaxKeys)
 )
 
-func encode[Row any](typeURL string, m message[Row]) (*anypb.Any, error) {
-	text, err := json.Marshal(m)
+// outgoing is a message that is being made.
+type outgoing struct{ message[json.RawMessage] }
+
+// add adds a row; nil is null.
+func (o *outgoing) add(row any) {
+	text, err := json.Marshal(row)
+	if err != nil {
+		o.Bad, o.Why, text = append(o.Bad, len(o.Rows)), err.Error(), []byte("null")
+	}
+	o.Rows = append(o.Rows, text)
+}
+
+// encode returns o as a payload.
+func (o *outgoing) encode(typeURL string) (*anypb.Any, error) {
+	o.Why = o.Why[:min(len(o.Why), 200)]
+	text, err := json.Marshal(o.message)
 	if err != nil {
 		return nil, rpc.Refuse("%s: %w", typeURL, err)
 	}
@@ -149,12 +180,13 @@ type codec[Request, Response, State any] struct {
 
 // EncodeReport implements usage.Codec.
 func (c codec[Request, Response, State]) EncodeReport(r *usage.Report) (*anypb.Any, error) {
-	var m message[Request]
+	var o outgoing
 	for i, key := range r.Keys {
-		m.Keys = append(m.Keys, []byte(key))
-		m.Rows = append(m.Rows, c.Ask(Use{key, r.Allowed[i], r.Rejected[i], r.Elapsed[i], r.Weight[i]}))
+		o.Keys = append(o.Keys, []byte(key))
+		o.add(c.Ask(Use{key, r.Allowed[i], r.Rejected[i], r.Elapsed[i], r.Weight[i]}))
 	}
-	return encode(c.Type, m)
+	payload, err := o.encode(c.Type)
+	return payload, cmp.Or(err, o.missing(c.Type))
 }
 
 // DecodeGrants implements usage.Codec.
@@ -162,6 +194,9 @@ func (c codec[Request, Response, State]) DecodeGrants(payload *anypb.Any, r *usa
 	m, err := decode[*Response](c.Type, payload)
 	if err != nil {
 		return nil, err
+	}
+	if len(m.Rows) != r.Len() {
+		return nil, rpc.Refuse("%s: %d rows answer %d keys", c.Type, len(m.Rows), r.Len())
 	}
 	g := new(usage.Grants)
 	for _, row := range m.Rows {
@@ -172,7 +207,7 @@ func (c codec[Request, Response, State]) DecodeGrants(payload *anypb.Any, r *usa
 		g.Weight, g.Burst = append(g.Weight, one.Weight), append(g.Burst, one.Burst)
 		g.Used, g.Lease = append(g.Used, 0), append(g.Lease, one.Lease)
 	}
-	return g, g.Check(r.Len())
+	return g, m.missing(c.Type) // the caller checks the grants
 }
 
 // Owner returns the half of p that runs on the owners of keys.
@@ -207,18 +242,42 @@ func (o *owner[Request, Response, State]) Update(_ context.Context, host string,
 			return nil, rpc.Refuse("row %d: the key has %d bytes; it has 1 to %d", i, len(key), rpc.MaxKeyLength)
 		}
 	}
+	bad := make([]bool, len(asked.Rows))
+	for _, row := range asked.Bad {
+		if row < 0 || row >= len(bad) {
+			return nil, rpc.Refuse("row %d of %d is bad; name rows of the message", row, len(bad))
+		}
+		bad[row] = true
+	}
+	answer, err := o.decide(host, asked, bad).encode(o.Type)
+	if err != nil {
+		return nil, err
+	}
+	if size := len(answer.GetValue()); size > MaxAnswer {
+		return nil, rpc.Refuse("%s: the answer about %d keys has %d bytes, and a message has at most %d: let a Response have 300 bytes at most as JSON", o.Type, len(bad), size, MaxAnswer)
+	}
+	return answer, nil
+}
+
+// decide answers the rows of asked that are not bad.
+func (o *owner[Request, Response, State]) decide(host string, asked message[Request], bad []bool) *outgoing {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 
-	now, answer := time.Now(), message[*Response]{Rows: make([]*Response, len(asked.Rows))}
+	now, answer := time.Now(), new(outgoing)
 	for i, key := range asked.Keys {
-		if e := o.entry(string(key)); e != nil {
-			e.asked = now
-			row := o.Decide(now, host, &e.state, asked.Rows[i])
-			answer.Rows[i] = &row
+		var e *entry[State]
+		if !bad[i] {
+			e = o.entry(string(key))
 		}
+		if e == nil {
+			answer.add(nil)
+			continue
+		}
+		e.asked = now
+		answer.add(o.Decide(now, host, &e.state, asked.Rows[i]))
 	}
-	return encode(o.Type, answer)
+	return answer
 }
 
 // entry finds or makes the entry of key; nil if there is no room.

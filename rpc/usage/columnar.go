@@ -25,11 +25,13 @@ const (
 //
 // Implementations are safe for concurrent use.
 type Codec interface {
-	// EncodeReport returns the payload for r. It does not keep r.
+	// EncodeReport returns the payload for r. It does not keep r. If it returns an error beside the
+	// payload, that says why some keys have no row there that counts.
 	EncodeReport(r *Report) (*anypb.Any, error)
 
 	// DecodeGrants returns the grants in payload, which answers r: grant i
-	// is for r.Keys[i]. An answer that does not fit r is refused whole.
+	// is for r.Keys[i]. An answer that does not fit r is refused whole. If it returns an error
+	// beside the grants, that says why some keys have none.
 	DecodeGrants(payload *anypb.Any, r *Report) (*Grants, error)
 }
 

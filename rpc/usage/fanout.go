@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/protobuf/types/known/anypb"
-
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/internal/fan"
 )
@@ -55,6 +53,12 @@ type Fanout struct {
 
 	// Codecs by the name of the algorithm; Columnar for all others.
 	Codecs map[string]Codec
+
+	// Refused, when not nil, is called from any goroutine with why some rows of a message or an answer
+	// of a Codec count for nothing: the other rows go on. Their keys get no grant.
+	Refused func(algorithm string, err error)
+
+	foreign foreign
 }
 
 // Update asks the owners of r's keys, one call per Part and all at once, and
@@ -70,38 +74,51 @@ type Fanout struct {
 //
 // Update does not keep r, and done may keep what it is given.
 func (f *Fanout) Update(ctx context.Context, r *Report, timeout time.Duration, done func(Part, *Grants, error)) {
+	f.update(ctx, f.Host, r, timeout, done)
+}
+
+// update is Update on behalf of host.
+func (f *Fanout) update(ctx context.Context, host string, r *Report, timeout time.Duration, done func(Part, *Grants, error)) {
 	parts := Split(r, f.Placement)
+	codec := f.Codecs[r.Algorithm]
+	if codec != nil {
+		within, cancel := context.WithTimeout(ctx, timeout)
+		parts = f.foreign.encode(within, codec, parts, f.refuse(r.Algorithm))
+		cancel()
+	}
 	// Calls wait for the network at once, but their messages are made one
 	// after another: what else the process has to do gets its turn between.
 	var turn sync.Mutex
 	fan.Each(len(parts), func(i int) (*Grants, error) {
-		return f.ask(ctx, &parts[i], timeout, &turn)
+		return f.ask(ctx, host, codec, &parts[i], timeout, &turn)
 	}, func(i int, g *Grants, err error) {
 		deliver(parts[i], g, err, done)
 		runtime.Gosched() // many answers may be there at once
 	})
 }
 
-// ask makes the call for one part. Messages are made and read while it has turn.
-func (f *Fanout) ask(ctx context.Context, p *Part, timeout time.Duration, turn *sync.Mutex) (g *Grants, err error) {
+// ask makes the call for one part. Messages of the built-in codec are made and read while it has turn.
+func (f *Fanout) ask(ctx context.Context, host string, codec Codec, p *Part, timeout time.Duration, turn *sync.Mutex) (g *Grants, err error) {
 	err = fan.Call(ctx, "update", p.Usage.Len(), " ("+p.Usage.Algorithm+")", p.Owner, timeout, func(ctx context.Context) error {
-		codec, foreign := f.Codecs[p.Usage.Algorithm]
+		payload := p.payload
 		switch {
 		case p.Err != nil:
 			return p.Err
-		case !foreign && f.Here != nil && p.Owner == f.Self:
+		case codec != nil: // the message is there
+		case f.Here != nil && p.Owner == f.Self:
 			answer := new(Grants)
-			if err := f.Here.ReportHere(ctx, f.Host, p.Usage, answer); err != nil {
+			if err := f.Here.ReportHere(ctx, host, p.Usage, answer); err != nil {
 				return err
 			}
 			g = answer
 			return g.Check(p.Usage.Len()) // algorithms are anybody's
-		case !foreign:
-			codec = Columnar{}
-		}
-		payload, err := encode(codec, p.Usage, turn)
-		if err != nil {
-			return err
+		default:
+			take(turn)
+			payload, err = Columnar{}.EncodeReport(p.Usage)
+			turn.Unlock()
+			if err != nil {
+				return err
+			}
 		}
 		owner := f.Local
 		if owner == nil || p.Owner != f.Self {
@@ -109,18 +126,19 @@ func (f *Fanout) ask(ctx context.Context, p *Part, timeout time.Duration, turn *
 				return err
 			}
 		}
-		answer, err := rpc.Ask(ctx, owner, f.Host, payload)
+		answer, err := rpc.Ask(ctx, owner, host, payload)
 		if err != nil {
 			return err
 		}
-		g, err = decode(codec, answer, p.Usage, turn)
-		switch {
-		case err != nil || !foreign:
+		if codec != nil {
+			g, err = f.foreign.decode(ctx, codec, answer, p, f.refuse(p.Usage.Algorithm))
 			return err
-		case g == nil:
-			return rpc.Refuse("the codec returned neither grants nor an error")
 		}
-		return g.Check(p.Usage.Len()) // codecs are anybody's
+		take(turn)
+		defer turn.Unlock()
+
+		g, err = Columnar{}.DecodeGrants(answer, p.Usage)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -128,18 +146,13 @@ func (f *Fanout) ask(ctx context.Context, p *Part, timeout time.Duration, turn *
 	return g, nil
 }
 
-func encode(codec Codec, r *Report, turn *sync.Mutex) (*anypb.Any, error) {
-	take(turn)
-	defer turn.Unlock() // codecs are anybody's, and may panic
-
-	return codec.EncodeReport(r)
-}
-
-func decode(codec Codec, answer *anypb.Any, r *Report, turn *sync.Mutex) (*Grants, error) {
-	take(turn)
-	defer turn.Unlock()
-
-	return codec.DecodeGrants(answer, r)
+// refuse calls Refused for algorithm.
+func (f *Fanout) refuse(algorithm string) func(error) {
+	return func(err error) {
+		if f.Refused != nil {
+			f.Refused(algorithm, err)
+		}
+	}
 }
 
 // take locks turn. The scheduler runs the next goroutine in line for turn ahead of

@@ -247,6 +247,74 @@ func TestACodecOfOnesOwn(t *testing.T) {
 	})
 }
 
+// A codec that does not return has one goroutine, however often it is called. Other algorithms go
+// on, and so does the codec when it has returned.
+func TestACodecThatDoesNotReturnHasOneGoroutine(t *testing.T) {
+	for _, where := range []string{"encode", "decode"} {
+		synctest.Test(t, func(t *testing.T) {
+			network := rpctest.New(1)
+			network.Host("a").Serve(says(t, "fine"))
+			hangs := &hangingCodec{wordCodec: wordCodec{grants: sampleGrants(1)}, release: make(chan struct{}), where: where}
+			f := &usage.Fanout{Host: "me", Placement: byPrefix{}, Peers: network.Host("me").Peers(), Codecs: map[string]usage.Codec{"elastic": hangs, "other": wordCodec{grants: sampleGrants(1)}}}
+			for range 10 {
+				began := time.Now()
+				done := make(chan result, 2)
+				for range cap(done) { // two at once
+					go func() { done <- update(t.Context(), f, usageOf("a:1")) }()
+				}
+				for range cap(done) {
+					if err := (<-done).errs["a:1"]; !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "return") {
+						t.Errorf("%s: %v", where, err)
+					}
+				}
+				if took := time.Since(began); took > 2*time.Second {
+					t.Errorf("%s: a report took %v", where, took)
+				}
+				other := usageOf("a:1")
+				other.Algorithm = "other"
+				if err := update(t.Context(), f, other).errs["a:1"]; err != nil {
+					t.Errorf("%s: another algorithm: %v", where, err)
+				}
+			}
+			if n := hangs.inside.Load(); n != 1 {
+				t.Errorf("%s: %d calls are in the codec, want 1", where, n)
+			}
+			close(hangs.release)
+			synctest.Wait()
+			if err := update(t.Context(), f, usageOf("a:1")).errs["a:1"]; err != nil {
+				t.Errorf("%s: after it has returned: %v", where, err)
+			}
+		})
+	}
+}
+
+// hangingCodec does not return until release is closed.
+type hangingCodec struct {
+	wordCodec
+
+	where   string
+	release chan struct{}
+	inside  atomic.Int64
+}
+
+func (c *hangingCodec) wait(where string) {
+	if where == c.where {
+		c.inside.Add(1)
+		defer c.inside.Add(-1)
+		<-c.release
+	}
+}
+
+func (c *hangingCodec) EncodeReport(r *usage.Report) (*anypb.Any, error) {
+	c.wait("encode")
+	return c.wordCodec.EncodeReport(r)
+}
+
+func (c *hangingCodec) DecodeGrants(p *anypb.Any, r *usage.Report) (*usage.Grants, error) {
+	c.wait("decode")
+	return c.wordCodec.DecodeGrants(p, r)
+}
+
 type wordCodec struct {
 	grants *usage.Grants
 	panics bool

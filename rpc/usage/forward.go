@@ -52,11 +52,9 @@ func (f *Forward) Update(ctx context.Context, host string, payload *anypb.Any) (
 	if err := (Columnar{}).DecodeReport(payload, &r); err != nil {
 		return nil, err
 	}
-	fanout := *f.Fanout
-	fanout.Host = host
 	timeout := fan.Within(ctx, ForwardTimeout)
 	answers, lost, err := fan.Gather(func(done func([]int, *Grants, error)) {
-		fanout.Update(ctx, &r, timeout, func(part Part, grants *Grants, err error) {
+		f.Fanout.update(ctx, host, &r, timeout, func(part Part, grants *Grants, err error) {
 			done(part.Rows, grants, err)
 			if err != nil && f.Failed != nil {
 				f.Failed(part, err)

@@ -145,9 +145,8 @@ func (g *Grants) Check(n int) error {
 	if g == nil {
 		return rpc.Refuse("there is no answer; answer every key, in order")
 	}
-	if len(g.Weight) != n || len(g.Burst) != n || len(g.Used) != n || len(g.Lease) != n || g.Tokens != nil && len(g.Tokens) != n {
-		return rpc.Refuse("the answer does not fit: %d keys, %d weights, %d bursts, %d used, %d leases, %d tokens; answer every key, in order",
-			n, len(g.Weight), len(g.Burst), len(g.Used), len(g.Lease), len(g.Tokens))
+	if err := g.checkColumns(n); err != nil {
+		return err
 	}
 	if g.Floor > FloorDrop {
 		return rpc.Refuse("floor %d is unknown; this release knows 0 to %d", g.Floor, FloorDrop)
@@ -170,6 +169,14 @@ func (g *Grants) Check(n int) error {
 			return rpc.Refuse("row %d: unanswered, with a lease of %v; there is no grant without an answer", row, g.Lease[row])
 		}
 		last = row
+	}
+	return nil
+}
+
+func (g *Grants) checkColumns(n int) error {
+	if len(g.Weight) != n || len(g.Burst) != n || len(g.Used) != n || len(g.Lease) != n || g.Tokens != nil && len(g.Tokens) != n {
+		return rpc.Refuse("the answer does not fit: %d keys, %d weights, %d bursts, %d used, %d leases, %d tokens; answer every key, in order",
+			n, len(g.Weight), len(g.Burst), len(g.Used), len(g.Lease), len(g.Tokens))
 	}
 	return nil
 }

@@ -5,6 +5,8 @@ package usage
 import (
 	"errors"
 
+	"google.golang.org/protobuf/types/known/anypb"
+
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/internal/fan"
 )
@@ -28,6 +30,8 @@ type Part struct {
 	// Err, when not nil, is why these keys cannot be asked for: rpc.ErrNoOwner,
 	// or an ErrPayload if the columns of what was split disagree.
 	Err error
+
+	payload *anypb.Any // the message of a service's Codec
 }
 
 // Split groups r's rows by owner, in the order in which owners first appear,

@@ -14,8 +14,8 @@ import (
 	"github.com/headgate/headgate/rpc"
 )
 
-// maxBytes keeps a call with long keys below the 4 MiB that transports take.
-const maxBytes = 3 << 20
+// MaxBytes keeps a call with long keys below the 4 MiB that transports take.
+const MaxBytes = 3 << 20
 
 // Part is the rows that go to one owner in one call, in increasing order.
 type Part struct {
@@ -33,7 +33,7 @@ func Split(n, most int, placement rpc.Placement, key func(i int) string, size fu
 	for i := range n {
 		owner, more := placement.Owner(key(i)), size(i)
 		part, ok := open[owner]
-		if !ok || owner != "" && (rows[part] == most || bytes[part]+more > maxBytes) {
+		if !ok || owner != "" && (rows[part] == most || bytes[part]+more > MaxBytes) {
 			part = len(parts)
 			open[owner] = part
 			parts, rows, bytes = append(parts, Part{Owner: owner}), append(rows, 0), append(bytes, 0)
