@@ -240,11 +240,6 @@ func (w *lowerWalk) change() {
 	if burst < w.burst { // what the owner hears of later comes off the smaller burst
 		time.Sleep(time.Until(w.spent.Add(w.interval + time.Second)))
 	}
-	if w.algorithm == "elastic" && limit < w.limit {
-		// An owner hears of a rule with the next report, and takes all that hosts used of their rates since the last one for a debt
-		// of up to two bursts (0007, "What hosts used under a limit that is lower now"). So hosts have no rates any more.
-		time.Sleep(time.Until(w.spent.Add(2*w.interval + time.Second)))
-	}
 	time.Sleep(time.Until(w.cut.Add(w.interval + time.Second))) // the next rule may allow a deeper debt, and would cut less of the charge
 	w.admit(0)
 	w.maxDebt = pick(w.T, "max_debt", 0, 2*time.Second, 10*time.Second)

@@ -167,9 +167,7 @@ func TestAnAnswerToAnEarlierClaimIsNoLease(t *testing.T) {
 	step(t, a, 0, "host", reportOf("request-weighted", 40, 0, s, "k"))
 	late := a.Parent().Ask(0, "region")
 	for _, rule := range []dynamicconfig.Rule{without, with} {
-		if err := a.Configure(snapshot(t, cadence, rule)); err != nil {
-			t.Fatal(err)
-		}
+		a.Core.Configure(0, snapshot(t, cadence, rule))
 		step(t, a, s, "host", reportOf("request-weighted", 40, 0, s, "k"))
 	}
 	a.Parent().Hear(2*s, late, &claims.Leases{Rows: []claims.Lease{lease(100)}}, nil)
@@ -243,7 +241,7 @@ func TestNobodyTakesWhatIsLeftOfTheRulesLimitWhileTheOwnerLearns(t *testing.T) {
 	u.Weight[0] = 0.01
 	above := below(t, dynamicconfig.Rule{Algorithm: "request-weighted", Learning: 30 * s})
 	split := leased(t, dynamicconfig.Rule{Limit: 1000, Algorithm: "request-weighted", Learning: 30 * s})
-	split.Split(1, 3)
+	split.Split(0, 1, 3)
 	for where, a := range map[string]*Aggregator{"below a parent": above, "on the smaller side of a split": split} {
 		a.Moved(0)
 		g := step(t, a, s/10, "host", u)

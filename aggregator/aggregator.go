@@ -5,12 +5,10 @@ package aggregator
 import (
 	"log/slog"
 	"math/rand/v2"
-	"sync"
 
 	"github.com/uber-go/tally/v4"
 
 	"github.com/headgate/headgate/aggregator/internal/owned"
-	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/aggregator/parent"
 	"github.com/headgate/headgate/algorithm"
 	"github.com/headgate/headgate/dynamicconfig"
@@ -22,8 +20,6 @@ import (
 // waits for longer than one key takes, or a look over a part of the keys' names.
 type Aggregator struct {
 	Core
-
-	configure sync.Mutex // serialises Configure
 }
 
 // Option is a collaborator of an Aggregator.
@@ -56,35 +52,15 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, options
 			a.metrics.newKeys.Inc(1)
 		}
 	})
-	a.settings.Store(rules.New(registry, snapshot, a.keys.Hosts.Member, nil))
+	a.Core.Configure(Now(), snapshot)
 	return a
 }
 
-// Configure puts the rules and properties of snapshot in force. What is known
+// Configure puts the rules and properties of snapshot in force now. What is known
 // of keys and hosts stays. The error is nil: it is for the Lifecycle.
 func (a *Aggregator) Configure(snapshot *dynamicconfig.Snapshot) error {
-	a.configure.Lock()
-	defer a.configure.Unlock()
-
-	a.settings.Store(rules.New(a.registry, snapshot, a.keys.Hosts.Member, a.settings.Load()))
+	a.Core.Configure(Now(), snapshot)
 	return nil
-}
-
-// Split says that this owner is one of so many deciders, and how many more may live on the
-// larger side of a split: see Cluster.
-func (a *Aggregator) Split(deciders, missing int) {
-	side := rules.Side{Deciders: deciders, Missing: missing}
-	if missing <= 0 {
-		side = rules.Side{}
-	}
-	a.configure.Lock()
-	defer a.configure.Unlock()
-
-	if before := a.settings.Load(); before.Side != side {
-		s := rules.New(a.registry, before.Snapshot, a.keys.Hosts.Member, before)
-		s.Side = side
-		a.settings.Store(s)
-	}
 }
 
 // Label puts the labels of hosts in force: what membership says about each, by its

@@ -190,7 +190,7 @@ func TestAKeyThatIsExactFromNowOnClaimsWhatIsAskedFor(t *testing.T) {
 		}
 		a.GC(now)
 	}
-	configured(t, a, dynamicconfig.Rule{Key: "*", Limit: 1000, Burst: 100, Lease: 60 * s, Refresh: 8 * s, Parent: true, Algorithm: algorithm.NameExact})
+	configured(t, a, hour, dynamicconfig.Rule{Key: "*", Limit: 1000, Burst: 100, Lease: 60 * s, Refresh: 8 * s, Parent: true, Algorithm: algorithm.NameExact})
 	for now := hour; now < hour+10*s; now += s {
 		took(t, a, now, usage.Take{Tokens: 10})
 		asked := a.Parent().Ask(now, "region")

@@ -49,9 +49,7 @@ func TestOfTwoPoolsTheOneThatAnsweredGoesOn(t *testing.T) {
 		a := under(t, rule)
 		step(t, a, time.Hour, "h", reportOf(dynamicconfig.Measured(shadow), 0, 0, s/2, "k"))
 		step(t, a, time.Hour, "h", reportOf(answers, 90, 0, s/2, "k"))
-		if err := a.Configure(snapshot(t, cadence, exactRule(0.001, 100))); err != nil {
-			t.Fatal(err)
-		}
+		a.Core.Configure(time.Hour, snapshot(t, cadence, exactRule(0.001, 100)))
 		if got := left(t, a, time.Hour+s); got > 11 {
 			t.Errorf("%v: %v tokens are left of 100, of which 90 were used", mode, got)
 		}
@@ -130,7 +128,7 @@ func TestALastReportOfWhatWasMeasuredCountsNowhere(t *testing.T) {
 	a := under(t, r)
 	took(t, a, 0, usage.Take{Tokens: 3})
 	wanted(t, a, 0, dynamicconfig.Measured("auto"), "h", 5, 0)
-	become(t, a, autoRule(0.001, 10))
+	become(t, a, 0, autoRule(0.001, 10))
 	last := reportOf(dynamicconfig.Measured("auto"), 4, 0, s, "k")
 	last.Weight[0] = 0.1
 	if g := step(t, a, s, "h", last); g.Lease[0] != 0 {

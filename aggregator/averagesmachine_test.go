@@ -77,9 +77,7 @@ func odd(t *rapid.T, weigh algorithm.Weigh, rule dynamicconfig.Rule, interval ti
 }
 
 func (m *averages) configure() {
-	if err := m.a.Configure(lone(m.T, m.rule, m.interval)); err != nil {
-		m.Fatal(err)
-	}
+	m.a.Core.Configure(m.now, lone(m.T, m.rule, m.interval))
 }
 
 // move gives the key to a new owner, which knows nothing.
@@ -292,7 +290,7 @@ func TestAveragesAddUpWhateverHappens(t *testing.T) {
 			},
 			"split": func(t *rapid.T) {
 				m.missing = rapid.SampledFrom([]int{0, 0, 4}).Draw(t, "missing")
-				m.a.Split(deciders, m.missing)
+				m.a.Split(m.now, deciders, m.missing)
 			},
 			"moves": func(t *rapid.T) { m.move(rapid.Bool().Draw(t, "its ring is late")) },
 		})
@@ -300,7 +298,7 @@ func TestAveragesAddUpWhateverHappens(t *testing.T) {
 		m.rule.Parent = false
 		m.configure()
 		m.missing = 0
-		m.a.Split(deciders, 0)
+		m.a.Split(m.now, deciders, 0)
 		sum := 0.0
 		for round := range 60 {
 			m.now += m.interval

@@ -136,9 +136,7 @@ func TestLargeReportsCountTheirHosts(t *testing.T) {
 		if name == algorithm.NameElastic {
 			rule := every(name)
 			rule.Parameters = map[string]string{"overcommit": "1"}
-			if err := a.Configure(snapshot(t, cadence, rule)); err != nil {
-				t.Fatal(err)
-			}
+			a.Core.Configure(3*time.Second, snapshot(t, cadence, rule))
 			report(3*time.Second, "a")
 			want("with other parameters", "a", len(texts))
 			want("with other parameters", "b", len(texts)) // its pool goes on

@@ -148,9 +148,7 @@ func TestOnlyTheAccountThatAnswersClaimsAbove(t *testing.T) {
 		names := []string{"elastic", "request-weighted"}
 		switch {
 		case round == 20:
-			if err := a.Configure(snapshot(t, cadence, rule(dynamicconfig.ModeNew))); err != nil {
-				t.Fatal(err)
-			}
+			a.Core.Configure(0, snapshot(t, cadence, rule(dynamicconfig.ModeNew)))
 			fallthrough
 		case round > 20:
 			names = names[:1]

@@ -6,13 +6,13 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/fence"
 	"github.com/headgate/headgate/aggregator/internal/owned"
 	"github.com/headgate/headgate/aggregator/internal/rules"
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
 	"github.com/headgate/headgate/rpc"
 	"github.com/headgate/headgate/rpc/usage"
 	"github.com/headgate/headgate/rpc/usage/batches"
@@ -25,11 +25,36 @@ type Core struct {
 	journal
 
 	registry *algorithm.Registry
-	settings atomic.Pointer[rules.Settings]
+	settings rules.Current
 	keys     *owned.Keys
 	number   uint32 // random: names the owner that answered callers
 	fence    fence.Fence
 	batches  batches.Memory
+}
+
+// Configure puts the rules and properties of snapshot in force from now on. Keys learn of
+// it when they are used next, or swept. What is known of keys and hosts stays.
+func (c *Core) Configure(now time.Duration, snapshot *dynamicconfig.Snapshot) {
+	c.settings.Replace(now, func(before *rules.Settings) *rules.Settings {
+		return rules.New(c.registry, snapshot, c.keys.Hosts.Member, before)
+	})
+}
+
+// Split says that from now on this owner is one of so many deciders, and how many more may live on
+// the larger side of a split: see Cluster.
+func (c *Core) Split(now time.Duration, deciders, missing int) {
+	side := rules.Side{Deciders: deciders, Missing: missing}
+	if missing <= 0 {
+		side = rules.Side{}
+	}
+	c.settings.Replace(now, func(before *rules.Settings) *rules.Settings {
+		if before.Side == side {
+			return nil
+		}
+		next := rules.New(c.registry, before.Snapshot, c.keys.Hosts.Member, before)
+		next.Side = side
+		return next
+	})
 }
 
 // Step takes in what host used, at now, and fills grants in the order of

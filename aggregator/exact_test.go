@@ -100,15 +100,11 @@ func TestKeysThatAreNotForABucketAreNotDecided(t *testing.T) {
 func TestAChangeOfLimitKeepsTheTokensOfABucket(t *testing.T) {
 	a := bucketed(t, 10, 100)
 	took(t, a, 0, usage.Take{Tokens: 70})
-	if err := a.Configure(snapshot(t, cadence, exactRule(1000, 1000))); err != nil {
-		t.Fatal(err)
-	}
+	a.Core.Configure(0, snapshot(t, cadence, exactRule(1000, 1000)))
 	if got := left(t, a, 0); got != 30 {
 		t.Errorf("%v left", got)
 	}
-	if err := a.Configure(snapshot(t, cadence, exactRule(1, 10))); err != nil {
-		t.Fatal(err)
-	}
+	a.Core.Configure(0, snapshot(t, cadence, exactRule(1, 10)))
 	if got := left(t, a, 0); got != 10 {
 		t.Errorf("%v left of a burst of 10", got)
 	}

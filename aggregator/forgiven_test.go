@@ -3,6 +3,7 @@
 package aggregator
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -43,7 +44,7 @@ func TestAChangeOfAlgorithmForgivesNoReservations(t *testing.T) {
 				took(t, a, 0, usage.Take{Auto: first == algorithm.NameAuto, Tokens: 1, Longest: 20 * time.Second})
 			}
 			rule.Algorithm = then
-			configured(t, a, rule)
+			configured(t, a, 0, rule)
 			for at := range time.Duration(5) {
 				step(t, a, at*time.Second, "h", reportOf(then, 0, 0, time.Second, "k"))
 			}
@@ -52,7 +53,7 @@ func TestAChangeOfAlgorithmForgivesNoReservations(t *testing.T) {
 			}
 			// And back again.
 			rule.Algorithm = first
-			configured(t, a, rule)
+			configured(t, a, 5*time.Second, rule)
 			if got := took(t, a, 5*time.Second, usage.Take{Auto: first == algorithm.NameAuto}).Left; !near(got, -40) {
 				t.Errorf("%s, %s, and %s again: %v tokens after 5 s, want -40", first, then, first, got)
 			}
@@ -70,10 +71,10 @@ func TestADeepDebtFollowsTheLimit(t *testing.T) {
 			took(t, a, 0, usage.Take{Tokens: 1, Longest: 20 * time.Second})
 		}
 		rule.Algorithm = then
-		configured(t, a, rule)
+		configured(t, a, 0, rule)
 		step(t, a, 0, "h", reportOf(then, 0, 0, time.Second, "k"))
 		rule.Limit, rule.Burst = 1, 1
-		configured(t, a, rule)
+		configured(t, a, 0, rule)
 		step(t, a, 0, "h", reportOf(then, 0, 0, time.Second, "k"))
 		if got := a.Look(0, "k")[0]; !near(got.Tokens+got.Lent, -9) {
 			t.Errorf("%s: %v tokens, and %v lent, at a tenth of the limit; of -90 were left at all of it", then, got.Tokens, got.Lent)
@@ -121,7 +122,7 @@ func TestALimitThatIsRaisedMakesNoTokens(t *testing.T) {
 		a := under(t, rule)
 		step(t, a, 0, "h", reportOf(name, 0, 0, time.Second, "k"))
 		rule.Limit, rule.Burst = 1000, 10_000
-		configured(t, a, rule)
+		configured(t, a, 8*time.Second, rule)
 		now := 8 * time.Second
 		step(t, a, now, "h", reportOf(name, 0, 0, 8*time.Second, "k"))
 		if got := a.Look(now, "k")[0]; got.Tokens+got.Lent > most {
@@ -149,7 +150,7 @@ func TestALimitThatIsLoweredMakesNoDeepDebt(t *testing.T) {
 		}
 		before := a.Look(now, "k")[0]
 		rule.Limit, rule.Burst = 10, 10
-		configured(t, a, rule)
+		configured(t, a, now, rule)
 		report()
 		if got := a.Look(now-time.Second, "k")[0]; got.Tokens+got.Lent < -rule.MostDebt() {
 			t.Errorf("%s: %v tokens, and %v are lent; %v and %v before the limit became lower", name, got.Tokens, got.Lent, before.Tokens, before.Lent)
@@ -157,19 +158,40 @@ func TestALimitThatIsLoweredMakesNoDeepDebt(t *testing.T) {
 	}
 }
 
-// An owner puts a lower limit in force with its next sweep, also for a key that no host asks for.
-func TestALowerLimitIsInForceFromTheNextSweepOn(t *testing.T) {
-	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto} {
+// A key fills by a lower limit from the time on when that comes into force, also if no host asks for the key until later.
+func TestAKeyFillsByALowerLimitFromItsTimeOn(t *testing.T) {
+	for _, name := range []string{algorithm.NameExact, algorithm.NameAuto, algorithm.NameElastic} {
 		rule := exactRule(1000, 100)
 		rule.Algorithm = name
 		a := under(t, rule)
 		step(t, a, 0, "h", reportOf(name, 0, 0, time.Second, "k"))
 		took(t, a, 0, usage.Take{Auto: name == algorithm.NameAuto, Tokens: 100, Spent: usage.SpentBeyond})
 		rule.Limit = 1
-		configured(t, a, rule)
-		a.GC(0)
+		configured(t, a, 0, rule)
 		if got := took(t, a, 10*time.Second, usage.Take{Auto: name == algorithm.NameAuto}).Left; got > 11 {
 			t.Errorf("%s: %v tokens 10 s after an empty bucket got a limit of 1/s", name, got)
+		}
+	}
+}
+
+// A host uses its rate until the limit becomes lower, and tells the owner after that. The tokens came in under
+// the earlier limit, so the key has no debt.
+func TestALowerLimitMakesNoDebtOfWhatCameInBefore(t *testing.T) {
+	for _, name := range []string{algorithm.NameAuto, algorithm.NameElastic} {
+		rule := exactRule(40, 100)
+		rule.Algorithm = name
+		a := under(t, rule)
+		for now := range time.Duration(10) {
+			step(t, a, now*time.Second, "h", reportOf(name, min(40, int64(now)*40), 0, time.Second, "k"))
+		}
+		before := a.Look(9*time.Second, "k")[0]
+		rule.Limit = 1
+		configured(t, a, 10*time.Second, rule)
+		now := 10*time.Second + 500*time.Millisecond
+		step(t, a, now, "h", reportOf(name, 40, 0, 1500*time.Millisecond, "k"))
+		after := a.Look(now, "k")[0]
+		if has, had := after.Tokens+after.Lent, before.Tokens+before.Lent; math.Abs(has-had-0.5) > 0.1 {
+			t.Errorf("%s: half a second after the limit became 1/s, the key has %v tokens; it had %v", name, has, had)
 		}
 	}
 }
@@ -204,9 +226,9 @@ func TestADebtIsNotForgottenWithItsHosts(t *testing.T) {
 func TestABucketIsNotForgottenInASplit(t *testing.T) {
 	a := under(t, exactRule(1e-3, 100))
 	took(t, a, 0, usage.Take{Tokens: 30})
-	a.Split(1, 1)
+	a.Split(0, 1, 1)
 	a.GC(time.Second)
-	a.Split(1, 0)
+	a.Split(0, 1, 0)
 	if got := left(t, a, 2*time.Second); got > 71 {
 		t.Errorf("%v tokens, of which there were 70", got)
 	}
@@ -221,10 +243,10 @@ func TestABucketIsNotForgottenWhenItIsHandedOver(t *testing.T) {
 		a := under(t, rule)
 		took(t, a, 0, usage.Take{By: a.number + 1, Told: -50, Handed: true})
 		if !parent {
-			a.Split(1, 1)
+			a.Split(0, 1, 1)
 		}
 		a.GC(time.Second)
-		a.Split(1, 0)
+		a.Split(0, 1, 0)
 		if got := left(t, a, 2*time.Second); got > 0 {
 			t.Errorf("parent %v: %v tokens, of which there were -50", parent, got)
 		}

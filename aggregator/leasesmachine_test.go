@@ -394,7 +394,7 @@ func TestLeasesFitWhateverHappens(t *testing.T) {
 				l.climb()
 			},
 			"split": func(t *rapid.T) {
-				l.a.Split(3, rapid.SampledFrom([]int{0, 0, 4, 7}).Draw(t, "missing"))
+				l.a.Split(l.now, 3, rapid.SampledFrom([]int{0, 0, 4, 7}).Draw(t, "missing"))
 				l.cut()
 			},
 			"moves": func(t *rapid.T) {

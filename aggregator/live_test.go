@@ -100,9 +100,7 @@ func TestAnIntervalThatChangesLiveLendsNothingTwice(t *testing.T) {
 				for range 20 {
 					c.round(t, from)
 				}
-				if err := a.Configure(interval(to)); err != nil {
-					t.Fatal(err)
-				}
+				a.Core.Configure(c.now, interval(to))
 				c.round(t, from) // before they have heard of it
 				for range 20 {
 					c.round(t, to)
@@ -127,9 +125,7 @@ func TestAnIntervalChangesBesideBadParameters(t *testing.T) {
 	for range 20 {
 		c.round(t, s)
 	}
-	if err := a.Configure(interval(20*s, "banana")); err != nil {
-		t.Fatal(err)
-	}
+	a.Core.Configure(c.now, interval(20*s, "banana"))
 	c.round(t, s)
 	for range 10 {
 		c.round(t, 20*s)
@@ -177,30 +173,28 @@ func TestAParentThatVanishesLive(t *testing.T) {
 	for _, name := range []string{"elastic", "request-weighted", "auto", "fair-share"} {
 		a := below(t, dynamicconfig.Rule{Algorithm: name})
 		report := func(at time.Duration) *usage.Grants { return step(t, a, at, "h", reportOf(name, 30, 0, s, "k")) }
-		rules := func(rule dynamicconfig.Rule) {
+		rules := func(now time.Duration, rule dynamicconfig.Rule) {
 			t.Helper()
-			if err := a.Configure(snapshot(t, dynamicconfig.Properties{}, rule)); err != nil {
-				t.Fatal(err)
-			}
+			a.Core.Configure(now, snapshot(t, dynamicconfig.Properties{}, rule))
 		}
 		child, gone := terms(dynamicconfig.Rule{Algorithm: name, Limit: 1000, Parent: true}), dynamicconfig.Rule{Key: "other", Limit: 1}
 		alone := child
 		alone.Parent = false
 		report(0)
 		asked := a.Parent().Ask(0, "region")
-		rules(gone)
+		rules(0, gone)
 		report(s)
 		a.Parent().Hear(s, asked, &claims.Leases{Rows: []claims.Lease{lease(100)}}, nil) // the answer comes late
 		if asked := a.Parent().Ask(2*s, "region"); asked != nil {
 			t.Errorf("%s: there is no rule, and it asks for %+v", name, asked)
 		}
 		a.GC(3 * s)
-		rules(child)
+		rules(3*s, child)
 		report(4 * s)
 		a.GC(4 * s)
 		report(4 * s)
 		answered(t, a, 5*s, lease(100))
-		rules(alone)
+		rules(5*s, alone)
 		report(6 * s)
 		if asked := a.Parent().Ask(20*s, "region"); asked != nil {
 			t.Errorf("%s: the rule has no parent, and it asks for %+v", name, asked)
@@ -208,12 +202,12 @@ func TestAParentThatVanishesLive(t *testing.T) {
 		// As often as you like, without a trace.
 		for i := range 10 {
 			at := time.Duration(20+3*i) * s
-			rules(child)
+			rules(at, child)
 			report(at) // from now on it asks
 			if asked := a.Parent().Ask(at+s, "region"); asked == nil || len(asked.Rows) != 1 {
 				t.Fatalf("%s: round %d asks %+v, want one claim", name, i, asked)
 			}
-			rules(alone)
+			rules(at+s, alone)
 			report(at + 2*s)
 		}
 	}
@@ -322,9 +316,7 @@ func TestBadParametersAreMended(t *testing.T) {
 		}
 		put := func(value string) {
 			t.Helper()
-			if err := a.Configure(rule(name, p[0], value)); err != nil {
-				t.Fatal(err)
-			}
+			a.Core.Configure(c.now, rule(name, p[0], value))
 			for range 20 {
 				c.round(t, 3*s)
 			}
@@ -464,9 +456,7 @@ func rollouts(t *testing.T, test func(c *crowd, from, to string, follow func()))
 				c.round(t, 3*s)
 			}
 			test(c, from, to, func() {
-				if err := a.Configure(snapshot(t, dynamicconfig.Properties{}, every(to))); err != nil {
-					t.Fatal(err)
-				}
+				a.Core.Configure(c.now, snapshot(t, dynamicconfig.Properties{}, every(to)))
 			})
 		}
 	}

@@ -12,12 +12,10 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// configured puts rules in force.
-func configured(t *testing.T, a *Aggregator, rules ...dynamicconfig.Rule) {
+// configured puts rules in force from now on.
+func configured(t *testing.T, a *Aggregator, now time.Duration, rules ...dynamicconfig.Rule) {
 	t.Helper()
-	if err := a.Configure(snapshot(t, cadence, rules...)); err != nil {
-		t.Fatal(err)
-	}
+	a.Core.Configure(now, snapshot(t, cadence, rules...))
 }
 
 // A debt from under a large limit does not close a key for months when the
@@ -35,7 +33,7 @@ func TestADebtIsNoLongerThanBeforeUnderASmallerLimit(t *testing.T) {
 			}
 			now := 20 * s
 			took(t, a, now, usage.Take{Auto: auto, Tokens: rpc.MaxTokens, Spent: usage.SpentBeyond})
-			configured(t, a, small)
+			configured(t, a, now, small)
 			took(t, a, now, usage.Take{Auto: auto}) // it hears of the rule
 			now += 10 * s
 			if got := took(t, a, now, usage.Take{Auto: auto, Tokens: 1}); !got.OK {
@@ -58,7 +56,7 @@ func TestADebtIsNoDeeperThanASmallerBurstAllows(t *testing.T) {
 				}
 			}
 			took(t, a, 20*s, usage.Take{Auto: auto, Tokens: rpc.MaxTokens, Spent: usage.SpentBeyond})
-			configured(t, a, small)
+			configured(t, a, 20*s, small)
 			took(t, a, 20*s, usage.Take{Auto: auto})
 			if got := took(t, a, 23*s, usage.Take{Auto: auto, Tokens: 1}); !got.OK {
 				t.Errorf("%s, split %v: the key is closed for %v, with %v tokens", large.Algorithm, splits, got.Retry, got.Left)
@@ -72,7 +70,7 @@ func TestADebtIsNoDeeperThanASmallerBurstAllows(t *testing.T) {
 func TestABucketFollowsItsRuleWithoutATake(t *testing.T) {
 	a := bucketed(t, 1e-6, 10)
 	took(t, a, 0, usage.Take{Tokens: 10})
-	configured(t, a, exactRule(1, 10))
+	configured(t, a, s, exactRule(1, 10))
 	a.GC(s)
 	if rows := a.Buckets(6*s, func(string) bool { return true }); len(rows) != 1 || rows[0].Told < 4.9 || rows[0].Told > 5.1 {
 		t.Errorf("handed over: %+v, want 5 tokens", rows)
@@ -89,13 +87,13 @@ func TestABucketWithoutARuleIsForgotten(t *testing.T) {
 	took(t, a, 0, usage.Take{Tokens: 10})
 	other := exactRule(1, 1)
 	other.Key = "other"
-	configured(t, a, other)
+	configured(t, a, s, other)
 	a.GC(s)
-	configured(t, a, exactRule(1e-6, 10))
+	configured(t, a, s, exactRule(1e-6, 10))
 	if got := left(t, a, 2*s); got > 0.1 {
 		t.Errorf("%v tokens after the rule has come back", got)
 	}
-	configured(t, a, other)
+	configured(t, a, 2*s, other)
 	if a.GC(59 * time.Minute); a.keys.Len() != 1 {
 		t.Error("forgotten after 59 minutes")
 	}

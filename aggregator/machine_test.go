@@ -110,13 +110,9 @@ func (m *machine) rules() {
 		return
 	}
 	if rapid.Bool().Draw(m.T, "both hear") {
-		if err := m.other.Configure(s); err != nil {
-			m.Fatal(err)
-		}
+		m.other.Core.Configure(m.now, s)
 	}
-	if err := m.a.Configure(s); err != nil {
-		m.Fatal(err)
-	}
+	m.a.Core.Configure(m.now, s)
 }
 
 func (m *machine) report() {
@@ -282,7 +278,7 @@ func TestAnOwnerOutlivesAnyMessagesAndRules(t *testing.T) {
 			"sweeps": func(*rapid.T) { m.a.GC(m.now) },
 			"moves":  func(*rapid.T) { m.a.Moved(m.now) },
 			"splits": func(t *rapid.T) {
-				m.a.Split(rapid.IntRange(0, 5).Draw(t, "deciders"), rapid.IntRange(0, 5).Draw(t, "missing"))
+				m.a.Split(m.now, rapid.IntRange(0, 5).Draw(t, "deciders"), rapid.IntRange(0, 5).Draw(t, "missing"))
 			},
 			"looks": func(t *rapid.T) {
 				for _, k := range m.a.Look(m.now, machineKeys.Draw(t, "key")) {
@@ -331,9 +327,7 @@ func (m *machine) ends() {
 	if err != nil {
 		m.Fatal(err)
 	}
-	if err := m.a.Configure(s); err != nil {
-		m.Fatal(err)
-	}
+	m.a.Core.Configure(m.now, s)
 	for range 50 {
 		m.now += 48 * time.Hour
 		m.a.GC(m.now)

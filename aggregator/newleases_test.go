@@ -108,12 +108,12 @@ func TestPartsThatAreHandedOverFollowTheLimit(t *testing.T) {
 		}
 		handOver(old, heir, s)
 		rule.Limit = 100
-		become(t, heir, rule)
+		become(t, heir, s, rule)
 		if got := holder(t, heir, s, "fair-share", "b", 100, 0); got != 0 {
 			t.Errorf("in flight %v: another host gets %v beside all", inFlight, got)
 		}
 		rule.Limit = 10
-		become(t, heir, rule)
+		become(t, heir, 2*s, rule)
 		if got := holder(t, heir, 2*s, "fair-share", "b", 100, 0); got != 0 {
 			t.Errorf("in flight %v, under a lower limit: another host gets %v beside all", inFlight, got)
 		}

@@ -155,9 +155,10 @@ var _ Owner = (*Aggregator)(nil)
 
 // RingMoved implements Lifecycle.
 func (a *Aggregator) RingMoved(c Cluster) {
-	a.Split(c.Deciders, c.Missing)
-	a.Moved(Now())
-	a.fence.Move(Now(), c.Member)
+	now := Now()
+	a.Split(now, c.Deciders, c.Missing)
+	a.Moved(now)
+	a.fence.Move(now, c.Member)
 	if c.Placement != nil {
 		a.keys.Parent.Moved(c.Owns)
 	}

@@ -155,7 +155,7 @@ func newPooledHosts(t *testing.T, n int, rule dynamicconfig.Rule) *pooledHosts {
 
 // changes puts rule in force at the owner now, and at the hosts within a second.
 func (p *pooledHosts) changes(rule dynamicconfig.Rule) {
-	configured(p.t, p.a, rule)
+	configured(p.t, p.a, p.now, rule)
 	for i, h := range p.hosts {
 		h.next, h.hears = rule.Algorithm, p.now+time.Duration(i+1)*time.Second/time.Duration(len(p.hosts))
 	}
@@ -292,7 +292,7 @@ func TestTakesUnderAnotherNameMakeNoMoreKeys(t *testing.T) {
 		}
 	}
 	rule.Algorithm = algorithm.NameExact
-	configured(t, a, rule)
+	configured(t, a, 0, rule)
 	a.GC(0)
 	if got := took(t, a, 0, usage.Take{Key: "another", Tokens: 1}); got.Decided {
 		t.Errorf("the keys have moved, and there is room for %+v", got)
@@ -315,12 +315,12 @@ func TestAMigrationHasAnAccountOfItsOwn(t *testing.T) {
 		took(t, a, 0, usage.Take{Tokens: 60, Auto: isAuto})
 		migrates := ruleOf("", 1e-6, 100)
 		migrates.Migration = &dynamicconfig.Migration{From: from, To: to, Mode: dynamicconfig.ModeOldShadowNew}
-		configured(t, a, migrates)
+		configured(t, a, time.Second, migrates)
 		old, next := took(t, a, time.Second, usage.Take{Auto: isAuto}).Left, took(t, a, time.Second, usage.Take{Auto: !isAuto, Measured: true}).Left
 		if !(old < 41 && next > 99) || a.keys.Len() != 2 {
 			t.Errorf("%s: %v and %v are left of %d accounts", from, old, next, a.keys.Len())
 		}
-		configured(t, a, ruleOf(algorithm.NameElastic, 1e-6, 100))
+		configured(t, a, 2*time.Second, ruleOf(algorithm.NameElastic, 1e-6, 100))
 		a.GC(2 * time.Second)
 		if got := took(t, a, 2*time.Second, usage.Take{}).Left; got > 41 {
 			t.Errorf("%s: %v are left, where the account that answered had 40", from, got)
@@ -340,7 +340,7 @@ func TestAChangeOfReachKeepsTheLeaseFromAbove(t *testing.T) {
 			answered(t, a, s, lease(50))
 			k := known(a, from, "k")
 			before := k.Part(s)
-			configured(t, a, dynamicconfig.Rule{Key: "*", Limit: k.Rule.Limit, Burst: k.Rule.Burst, Lease: k.Rule.Lease, Parent: true, Algorithm: to})
+			configured(t, a, s, dynamicconfig.Rule{Key: "*", Limit: k.Rule.Limit, Burst: k.Rule.Burst, Lease: k.Rule.Lease, Parent: true, Algorithm: to})
 			a.GC(s)
 			if now := known(a, to, "k"); now != k || k.Part(s) != before || before == 0 || k.Above.Account != k.Account {
 				t.Errorf("%s to %s: the key has %v of the limit, and had %v", from, to, k.Part(s), before)
@@ -364,7 +364,7 @@ func TestAChangeOfTheAlgorithmMakesNoRoomForKeys(t *testing.T) {
 	for i, rule := range []dynamicconfig.Rule{
 		migrating(dynamicconfig.ModeOldShadowNew), migrating(dynamicconfig.ModeNewShadowOld), migrating(dynamicconfig.ModeOld), under(algorithm.NameAuto, nil), under(algorithm.NameExact, nil),
 	} {
-		configured(t, a, rule)
+		configured(t, a, time.Second, rule)
 		made := 0
 		for n := range 2 * most {
 			if took(t, a, time.Second, usage.Take{Key: fmt.Sprint(i, n), Tokens: 1}).Decided {
@@ -391,10 +391,10 @@ func TestAHostThatHearsFirstOfTheEndOfABypassFindsThePool(t *testing.T) {
 		}
 		a := under(t, migrating(before))
 		took(t, a, 0, usage.Take{Auto: auto, Tokens: 90})
-		configured(t, a, migrating(dynamicconfig.ModeDisabled))
+		configured(t, a, 0, migrating(dynamicconfig.ModeDisabled))
 		step(t, a, 0, "early", reportOf(map[bool]string{false: algorithm.NameAuto, true: algorithm.NameExact}[auto], 1, 0, time.Second, "k"))
 		early := took(t, a, 0, usage.Take{Auto: !auto, Tokens: 1})
-		configured(t, a, migrating(after))
+		configured(t, a, 0, migrating(after))
 		if got := took(t, a, 0, usage.Take{Auto: !auto, Tokens: 1}).Left; !early.Decided || early.Left > 9.1 || got > 8.1 {
 			t.Errorf("auto %v: %v tokens are left of 9, and then %v of 8", auto, early.Left, got)
 		}

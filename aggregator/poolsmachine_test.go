@@ -310,7 +310,7 @@ func TestHostsOfAPoolUseNoMoreThanIsStated(t *testing.T) {
 			},
 			"splits": func(t *rapid.T) {
 				p.missing = rapid.IntRange(0, 2).Draw(t, "missing")
-				p.a.Split(1, p.missing)
+				p.a.Split(p.now, 1, p.missing)
 			},
 			"is not answered": func(t *rapid.T) {
 				if p.T, p.losses = t, p.losses+1; p.losses > 2 {
@@ -330,10 +330,7 @@ func TestHostsOfAPoolUseNoMoreThanIsStated(t *testing.T) {
 					p.allowance += float64(len(p.reserved))          // which are used when they were to be
 					p.allowance += max(p.rule.Burst-before.Burst, 0) // a full key is forgotten, and is full again
 				}
-				if err := p.a.Configure(lone(p.T, p.rule, p.interval)); err != nil {
-					t.Fatal(err)
-				}
-				p.a.GC(p.now) // until the next sweep, an owner goes by the earlier limit
+				p.a.Core.Configure(p.now, lone(p.T, p.rule, p.interval))
 				p.log("rule: %s %v %v", p.rule.Algorithm, p.rule.Limit, p.rule.Burst)
 				for _, d := range p.hosts {
 					if p.rule.Limit != before.Limit || p.rule.Burst != before.Burst || rapid.Bool().Draw(t, "hears of it") {
@@ -346,7 +343,7 @@ func TestHostsOfAPoolUseNoMoreThanIsStated(t *testing.T) {
 				rows := p.a.Buckets(p.now, func(string) bool { return true })
 				next := p.owner()
 				next.Moved(p.now)
-				next.Split(1, p.missing)
+				next.Split(p.now, 1, p.missing)
 				for i := range rows {
 					next.take(p.now, rpc.MaxKeys, &rows[i])
 				}

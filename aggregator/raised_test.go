@@ -23,7 +23,7 @@ func TestPartsOfALimitThatIsRaisedAreNoMoreThanAll(t *testing.T) {
 			const first = 0.9
 			one := wanted(t, a, 0, name, "a", first*float64(limits[0])/1.1, 0).Weight[0]
 			rule.Limit = limits[1]
-			configured(t, a, rule)
+			configured(t, a, time.Second, rule)
 			other := wanted(t, a, time.Second, name, "b", 1000, 0).Weight[0]
 			if sum := one + other; sum > 1+1e-6 || sum < 1-1e-2 {
 				t.Errorf("%s, from %v/s to %v/s: parts of %v and %v of the limit", name, limits[0], limits[1], one, other)

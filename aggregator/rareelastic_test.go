@@ -73,7 +73,7 @@ func TestAChangeOfOtherRulesLeavesWhatAPoolBelowAParentHas(t *testing.T) {
 			a.GC(now)
 		}
 		before := tokens(6 * s)
-		configured(t, a, rule, dynamicconfig.Rule{Key: "other", Limit: 1})
+		configured(t, a, 6*s, rule, dynamicconfig.Rule{Key: "other", Limit: 1})
 		a.GC(6 * s)
 		if after := tokens(6 * s); after < before {
 			t.Errorf("%s: the pool has %v tokens, and had %v", name, after, before)

@@ -44,7 +44,7 @@ func TestAllBucketsOfAKeyAreRefilled(t *testing.T) {
 	a := under(t, rule)
 	took(t, a, Now(), usage.Take{Tokens: 50})
 	rule.Algorithm, rule.Migration = "", &dynamicconfig.Migration{From: algorithm.NameExact, To: algorithm.NameAuto, Mode: dynamicconfig.ModeNewShadowOld}
-	configured(t, a, rule)
+	configured(t, a, Now(), rule)
 	a.Refill("k")
 	if got := took(t, a, Now(), usage.Take{Auto: true, Tokens: 10}).Left; got < 90 {
 		t.Errorf("%v are left of 90 under the new name", got)

@@ -22,11 +22,9 @@ func holder(t testing.TB, a *Aggregator, now time.Duration, name, host string, w
 }
 
 // become has a follow r from now on.
-func become(t testing.TB, a *Aggregator, r dynamicconfig.Rule) {
+func become(t testing.TB, a *Aggregator, now time.Duration, r dynamicconfig.Rule) {
 	t.Helper()
-	if err := a.Configure(snapshot(t, cadence, terms(r))); err != nil {
-		t.Fatal(err)
-	}
+	a.Core.Configure(now, snapshot(t, cadence, terms(r)))
 }
 
 // handOver gives to heir what hosts hold at old.
@@ -56,7 +54,7 @@ func TestAnotherAlgorithmLeasesNothingASecondTime(t *testing.T) {
 				t.Fatalf("%v and %v of 100", first, second)
 			}
 			rule.Algorithm = to
-			become(t, a, rule)
+			become(t, a, s, rule)
 			if got := claimed(t, a, s, wants("new", 0, 100)).Amount; !near(got, 0) {
 				t.Errorf("%s to %s: %v are leased while others hold all", from, to, got)
 			}
@@ -93,9 +91,7 @@ func TestAnotherAlgorithmKeepsAverages(t *testing.T) {
 					report(time.Duration(at)*s, from, fmt.Sprint(host))
 				}
 			}
-			if err := a.Configure(snapshot(t, cadence, every(to))); err != nil {
-				t.Fatal(err)
-			}
+			a.Core.Configure(0, snapshot(t, cadence, every(to)))
 			if got := report(3*s, to, "0"); !near(got, 0.25) {
 				t.Errorf("%s to %s: the host gets %v, want a quarter", from, to, got)
 			}
@@ -117,7 +113,7 @@ func TestALowerLimitFreesNoSlotInUse(t *testing.T) {
 	if got := holder(t, a, 0, "fair-share", "a", 10, 0); got != 0.5 {
 		t.Fatalf("%v of 20, want 10", got)
 	}
-	become(t, a, slotsOf(10))
+	become(t, a, 0, slotsOf(10))
 	if got := holder(t, a, s, "fair-share", "b", 10, 0); got != 0 {
 		t.Errorf("%v of 10 slots beside the 10 that are in use", got*10)
 	}
@@ -139,7 +135,7 @@ func TestALimitOfZeroForAMomentLeasesNothingTwice(t *testing.T) {
 			}
 			for _, limit := range []rate.Limit{0, after} {
 				rule.Limit = limit
-				become(t, a, rule)
+				become(t, a, s, rule)
 				a.GC(s)
 			}
 			if got := holder(t, a, s, "fair-share", "b", 100, 0); got != 0 {
@@ -161,7 +157,7 @@ func TestSlotsStayWholeUnderAnotherLimit(t *testing.T) {
 				holder(t, a, 0, "fair-share", "b", 3.3, 0)
 			}
 			rule = slotsOf(to)
-			become(t, a, rule)
+			become(t, a, s, rule)
 			a.GC(s)
 			for _, part := range a.Handover(s) {
 				for _, row := range part.Rows {
@@ -191,7 +187,7 @@ func TestANewOwnerMindsThatReportsRoundWhatHostsHave(t *testing.T) {
 		old := owner()
 		has := holder(t, old, 0, "fair-share", "reports", wants, 0)
 		rule.Algorithm = "proportional-share"
-		become(t, old, rule)
+		become(t, old, 0, rule)
 		heir := owner()
 		handOver(old, heir, 0)
 		holder(t, heir, 0, "fair-share", "reports", wants, float64(math.Float32frombits(math.Float32bits(float32(has))&^0xffff)))

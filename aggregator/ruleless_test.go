@@ -28,20 +28,18 @@ func TestAPoolOutlivesItsRuleUntilItIsFull(t *testing.T) {
 		even := rule
 		even.Algorithm = "even"
 		for i, other := range [][]dynamicconfig.Rule{{even}, nil} {
-			if err := a.Configure(snapshot(t, cadence, other...)); err != nil {
-				t.Fatal(err)
-			}
+			a.Core.Configure(s, snapshot(t, cadence, other...))
 			from := time.Duration(1+40*i) * s
 			for now := from; now <= from+40*s; now += s {
 				a.GC(now)
 			}
-			become(t, a, rule)
+			become(t, a, from+40*s, rule)
 			now := from + 40*s
 			if got, want := took(t, a, now, usage.Take{Auto: name == algorithm.NameAuto}).Left, 100+10*(now-s).Seconds(); got < want-11 || got > want+11 { // time counts from the last report or sweep
 				t.Errorf("%s: %v left of 1000 after %v, want %v", name, got, now, want)
 			}
 		}
-		become(t, a, even)
+		become(t, a, 81*s, even)
 		for now := 81 * s; now <= 140*s; now += s {
 			a.GC(now)
 		}
@@ -60,14 +58,14 @@ func TestAMeasuredPoolEndsWithTheMeasurement(t *testing.T) {
 	took(t, a, s, usage.Take{Tokens: 900, Auto: true, Measured: true})
 	took(t, a, s, usage.Take{Tokens: 100})
 	wanted(t, a, s, dynamicconfig.Measured(algorithm.NameAuto), "h", 5, 0) // a host with a grant
-	become(t, a, exactRule(10, 1000))
+	become(t, a, s, exactRule(10, 1000))
 	if a.GC(2 * s); a.keys.Len() != 1 {
 		t.Errorf("%d pools", a.keys.Len())
 	}
 	if got := a.keys.Hosts.Len(); got != 0 {
 		t.Errorf("%d hosts of no pool", got)
 	}
-	become(t, a, both)
+	become(t, a, 2*s, both)
 	if auto, exact := took(t, a, 2*s, usage.Take{Auto: true, Measured: true}).Left, left(t, a, 2*s); auto != 1000 || exact != 910 {
 		t.Errorf("%v tokens under auto, and %v under exact", auto, exact)
 	}

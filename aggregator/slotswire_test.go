@@ -93,11 +93,11 @@ func TestSlotsInUseUnderALimitOfZeroCount(t *testing.T) {
 	h := slotHost{name: "a", wants: 10}
 	h.report(t, a, 0, 10, false)
 	h.uses = h.has
-	become(t, a, slotsOf(0))
+	become(t, a, 0, slotsOf(0))
 	u := reportOf("fair-share", 0, 0, s, "k")
 	u.Weight[0], u.Wants, u.Slots = 1, []float64{10}, []int64{11}
 	step(t, a, s, "a", u)
-	become(t, a, slotsOf(10))
+	become(t, a, s, slotsOf(10))
 	if got := holder(t, a, 2*s, "fair-share", "b", 10, 0); h.uses != 10 || got != 0 {
 		t.Errorf("%v slots beside %v of 10 that are in use", got*10, h.uses)
 	}

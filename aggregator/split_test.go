@@ -24,24 +24,24 @@ func TestOnTheSmallerSideOfASplitAnOwnerGrantsAPart(t *testing.T) {
 			}
 			return admitted
 		}
-		a.Split(1, 3)
+		a.Split(0, 1, 3)
 		if n := admits(0); n < 240 || n > 260 {
 			t.Errorf("1 of 4 hosts: %d in 10 s", n)
 		}
-		a.Split(4, 0)
+		a.Split(0, 4, 0)
 		if n := admits(time.Minute); n < 990 || n > 1015 {
 			t.Errorf("the whole cluster: %d in 10 s", n)
 		}
 	})
 	t.Run("a token at least", func(t *testing.T) {
 		a := bucketed(t, 1, 1)
-		a.Split(1, 2)
+		a.Split(0, 1, 2)
 		took(t, a, 0, usage.Take{Tokens: 1})
 		if !took(t, a, time.Hour, usage.Take{Tokens: 1}).OK {
 			t.Error("no token comes in")
 		}
 		took(t, a, 2*time.Hour, usage.Take{})
-		configured(t, a, exactRule(1, 1))
+		configured(t, a, 2*time.Hour, exactRule(1, 1))
 		a.GC(2 * time.Hour)
 		if !took(t, a, 2*time.Hour, usage.Take{Tokens: 1}).OK {
 			t.Error("a new config takes the token away")
@@ -49,7 +49,7 @@ func TestOnTheSmallerSideOfASplitAnOwnerGrantsAPart(t *testing.T) {
 	})
 	t.Run("reports", func(t *testing.T) {
 		a := New(algorithm.Builtin(), snapshot(t, cadence, dynamicconfig.Rule{Key: "*", Limit: 100, Burst: 100, Algorithm: algorithm.NameRequestWeighted, Lease: time.Minute}))
-		a.Split(1, 3)
+		a.Split(0, 1, 3)
 		var g *usage.Grants
 		for at := range time.Duration(20) {
 			g = step(t, a, at*3*time.Second, "h", reportOf(algorithm.NameRequestWeighted, 300, 300, 3*time.Second, "k"))
@@ -67,7 +67,7 @@ func TestOnTheSmallerSideOfASplitAnOwnerGrantsAPart(t *testing.T) {
 				rule.SafeCapacity = 1
 			}
 			a := New(algorithm.Builtin(), snapshot(t, cadence, rule))
-			a.Split(1, 3)
+			a.Split(0, 1, 3)
 			var g *usage.Grants
 			for at := range time.Duration(20) {
 				for host, wants := range map[string]int64{"most": 999, "least": 1} {
@@ -91,7 +91,7 @@ func TestOnTheSmallerSideOfASplitAnOwnerGrantsAPart(t *testing.T) {
 	t.Run("a gate", func(t *testing.T) {
 		for demand, want := range map[int64]float64{10: 1, 50: 0.5, 100: 0.25} {
 			a := New(algorithm.Builtin(), snapshot(t, cadence, dynamicconfig.Rule{Key: "*", Limit: 100, Algorithm: algorithm.NameDropRatio, Lease: time.Minute}))
-			a.Split(1, 3)
+			a.Split(0, 1, 3)
 			var g *usage.Grants
 			for at := range time.Duration(20) {
 				g = step(t, a, at*time.Second, "h", reportOf(algorithm.NameDropRatio, demand, 0, time.Second, "k"))
@@ -104,7 +104,7 @@ func TestOnTheSmallerSideOfASplitAnOwnerGrantsAPart(t *testing.T) {
 	t.Run("slots", func(t *testing.T) {
 		for limit, want := range map[rate.Limit]float64{100: 25, 2: 1} {
 			a := leased(t, dynamicconfig.Rule{Limit: limit, InFlight: true, Algorithm: algorithm.NameFairShare})
-			a.Split(1, 3)
+			a.Split(0, 1, 3)
 			if got := claimed(t, a, 0, wants("h", 0, 200)); got.Amount != want {
 				t.Errorf("of %v slots: %v, want %v", limit, got.Amount, want)
 			}
@@ -113,7 +113,7 @@ func TestOnTheSmallerSideOfASplitAnOwnerGrantsAPart(t *testing.T) {
 	t.Run("slots of a host that reports", func(t *testing.T) {
 		for limit, want := range map[float64]float64{100: 25, 10: 2, 3: 1, 2: 1, 1: 1, 0: 0} {
 			a := leased(t, slotsOf(rate.Limit(limit)))
-			a.Split(1, 3)
+			a.Split(0, 1, 3)
 			h := &slotHost{name: "h", wants: 200}
 			for at := range time.Duration(3) {
 				h.report(t, a, at*time.Second, max(limit, 1), false)
@@ -136,7 +136,7 @@ func TestASplitThatComesAndGoesForgivesNoDebt(t *testing.T) {
 		admitted := 0.0
 		for at := time.Duration(0); at < seconds*time.Second; at += 10 * time.Millisecond {
 			if at%(2*time.Second) == 0 {
-				a.Split(1, int(at/(2*time.Second))%2*3)
+				a.Split(0, 1, int(at/(2*time.Second))%2*3)
 			}
 			take := usage.Take{Tokens: 10, Longest: patience * time.Second, Auto: name == algorithm.NameAuto}
 			if got := took(t, a, at, take); got.OK && at+got.Wait <= seconds*time.Second {

@@ -261,9 +261,7 @@ func TestKeysNamedTwiceUnderNewSettings(t *testing.T) {
 				step(t, a, time.Duration(n)*time.Millisecond, host, reportOf(name, 5, 0, time.Second, texts...))
 			}
 			step(t, a, 14*time.Second, "late", reportOf(name, 5, 0, time.Second, texts...))
-			if err := a.Configure(snapshot(t, cadence, every(name))); err != nil {
-				t.Fatal(err)
-			}
+			a.Core.Configure(14*time.Second, snapshot(t, cadence, every(name)))
 			twice := reportOf(name, 5, 0, time.Second, append(slices.Clone(texts), texts...)...)
 			for i := range texts {
 				twice.Allowed[i] = uses

@@ -30,9 +30,9 @@ type Account interface {
 	// false if it should go on as it is. R is only for the call.
 	Report(now time.Duration, limit algorithm.Limit, host uint32, r *Report) (Grant, bool)
 
-	// Configure puts c in force: interval, parameters and all else may have
-	// changed. Without a rule, hosts do not report until there is one again.
-	Configure(now time.Duration, c *Config)
+	// Configure puts c in force from then on, which may be before the time of earlier calls: interval, parameters
+	// and all else may have changed. Without a rule, hosts do not report until there is one again.
+	Configure(then time.Duration, c *Config)
 
 	// Expire forgets hosts that have been silent for too long at now, and
 	// calls gone for each.

@@ -51,6 +51,7 @@ func (k *Key) Adopt(now time.Duration, s *rules.Settings, named string) bool {
 // Follow puts k, which no quota counts, under s.
 func (k *Key) Follow(now time.Duration, s *rules.Settings, named string) {
 	rule, instead := s.Match(k.text, named)
+	from := k.Settings.Until(now)
 	k.Rule, k.Settings = rule, s
 	k.Count(1)
 	k.Above = k.Above.Follow(k.Rule, s.Shadows(k.Rule, named))
@@ -58,7 +59,7 @@ func (k *Key) Follow(now time.Duration, s *rules.Settings, named string) {
 	if err != nil { // it goes on as it was, at the interval that hosts have now; new keys' reports get the error
 		c = &account.Config{Settings: &s.Accounts}
 	}
-	k.Account.Configure(now, c)
+	k.Account.Configure(from, c)
 }
 
 // Room reports whether k's account knows host, or may at now: if it has max_hosts_per_key,
@@ -229,6 +230,6 @@ func (k *Key) Reach(now time.Duration, c *account.Config) {
 	if !ok {
 		return
 	}
-	k.Account = p.Reach(now, c)
+	k.Account = p.Reach(k.Settings.Until(now), c)
 	k.Above.Becomes(k.Account)
 }

@@ -8,6 +8,7 @@ package rules
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/aggregator/internal/account"
@@ -31,6 +32,7 @@ type Settings struct {
 	// Side is what this owner reaches of a cluster that may be split.
 	Side Side
 
+	ended    atomic.Int64 // when later Settings replaced these; 0: not yet
 	registry *algorithm.Registry
 	built    sync.Map // what accounts must know, by rule and algorithm
 	quotas   quotas
@@ -61,6 +63,40 @@ func New(registry *algorithm.Registry, snapshot *dynamicconfig.Snapshot, member 
 	}
 	s.quotas = s.newQuotas(before)
 	return s
+}
+
+// Current is which Settings are in force. It is safe for concurrent use.
+type Current struct {
+	mu      sync.Mutex // serialises Replace
+	current atomic.Pointer[Settings]
+}
+
+// Load returns those that are in force; nil before the first.
+func (c *Current) Load() *Settings { return c.current.Load() }
+
+// Replace puts in force from now on what next returns of those until now, which are nil at first. If next returns
+// nil, nothing changes.
+func (c *Current) Replace(now time.Duration, next func(before *Settings) *Settings) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+
+	before := c.Load()
+	s := next(before)
+	if s == nil {
+		return
+	}
+	if before != nil {
+		before.ended.Store(int64(max(now, 1)))
+	}
+	c.current.Store(s)
+}
+
+// Until is when s ended, if that was before now, and else now.
+func (s *Settings) Until(now time.Duration) time.Duration {
+	if ended := time.Duration(s.ended.Load()); ended != 0 {
+		return min(ended, now)
+	}
+	return now
 }
 
 // Match is the rule for the key called text if it has the algorithm called named

@@ -298,9 +298,7 @@ func (f *Fleet) configure(h *Host, version int32) error {
 	snapshot := f.configsOf[version][h.branch]
 	f.follow(h, snapshot)
 	if h.aggregator != nil {
-		if err := h.aggregator.Configure(snapshot); err != nil {
-			return err
-		}
+		h.aggregator.Core.Configure(f.Now-h.born, snapshot)
 	}
 	if h.group != nil {
 		if h.mesh != nil {

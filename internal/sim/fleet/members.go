@@ -119,7 +119,7 @@ func (f *Fleet) look(h *Host) {
 func (f *Fleet) follows(h *Host) {
 	missing := f.missing(h)
 	if h.aggregator != nil {
-		h.aggregator.Split(h.ring.Len(), missing)
+		h.aggregator.Split(f.Now-h.born, h.ring.Len(), missing)
 		h.aggregator.Moved(f.Now - h.born)
 		h.aggregator.Parent().Moved(func(key string) bool { return h.ring.Owner(key) == h.Name })
 		f.movesBuckets(h)

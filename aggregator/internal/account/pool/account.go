@@ -133,22 +133,27 @@ func (k *Account) Fetch(host uint32, guess int32) (number int32, read int) {
 func (k *Account) Beside(int32) (read int) { return 0 }
 
 // Configure implements account.Account.
-func (k *Account) Configure(now time.Duration, c *account.Config) {
-	k.endRule(now)
-	k.configure(now, c)
-	if c.Instead != nil && k.begun() {
-		k.advance(max(now, k.at), algorithm.Limit{Rate: float64(k.terms.Limit), Burst: k.terms.Burst})
+func (k *Account) Configure(then time.Duration, c *account.Config) {
+	k.endRule(then)
+	before, limit := k.terms, k.limit
+	k.configure(then, c)
+	if k.begun() && before != nil && (c.Rule != nil || c.Instead != nil) && !k.terms.Parent { // whose lease stays as it is
+		k.advance(k.at, partly(partOf(limit, before), k.terms))
 	}
 }
 
-// endRule is called when a rule changes, at the first report after that: which may be long after
-// the last. Until an interval ago, the earlier limit was in force.
-func (k *holdings) endRule(now time.Duration) {
-	until := now - k.interval
-	if !k.begun() || k.terms == nil || until <= k.at {
-		return
+// endRule brings the account up to then under the rule until then.
+func (k *holdings) endRule(then time.Duration) {
+	if k.begun() && k.terms != nil && then > k.at {
+		limit := partly(partOf(k.limit, k.terms), k.terms)
+		limit.Rate = k.limit // below a parent, what that leased
+		k.advance(then, limit)
 	}
-	k.advance(until, algorithm.Limit{Rate: k.limit, Burst: partOf(k.limit, k.terms) * k.terms.Burst})
+}
+
+// partly is part of rule's limit, as owned.Key.Limit has it.
+func partly(part float64, rule *dynamicconfig.Rule) algorithm.Limit {
+	return algorithm.Limit{Rate: part * float64(rule.Limit), Burst: upper(part*rule.Burst, lower(rule.Burst, 1))}
 }
 
 // partOf is the part of rule's limit that limit is, which was in force last.
@@ -159,10 +164,10 @@ func partOf(limit float64, rule *dynamicconfig.Rule) float64 {
 	return account.Ratio(limit, float64(rule.Limit))
 }
 
-// configure puts c in force.
-func (k *holdings) configure(now time.Duration, c *account.Config) {
+// configure puts c in force from then on.
+func (k *holdings) configure(then time.Duration, c *account.Config) {
 	if c.Interval < k.interval {
-		k.changed().SlowUntil(now + dead(k.interval))
+		k.changed().SlowUntil(then + dead(k.interval))
 	}
 	k.interval = c.Interval
 	before := k.terms

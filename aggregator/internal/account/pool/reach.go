@@ -81,10 +81,10 @@ func (k *holdings) charge(now time.Duration) {
 	}
 }
 
-// endRule brings the account up to now under the rule until now.
-func (k *asked) endRule(now time.Duration) {
+// endRule brings the account up to then under the rule until then.
+func (k *asked) endRule(then time.Duration) {
 	if k.rule != (exactbucket.Rule{}) {
-		k.follow(max(now, k.at), k.rule)
+		k.follow(max(then, k.at), k.rule)
 	}
 }
 
@@ -108,20 +108,18 @@ func (k *holdings) markOutdated(now time.Duration) {
 }
 
 // Configure implements account.Account.
-func (k *asked) Configure(now time.Duration, c *account.Config) {
-	k.endRule(now)
+func (k *asked) Configure(then time.Duration, c *account.Config) {
+	k.endRule(then)
 	before := k.terms
-	k.configure(now, c)
+	k.configure(then, c)
 	if c.Rule == nil && c.Instead == nil {
 		return
 	}
 	if c.Rule != nil {
-		k.reach(now, c)
+		k.reach(then, c)
 	}
-	if before != nil && k.rule != (exactbucket.Rule{}) && !k.terms.Parent { // whose lease stays as it is
-		part := partOf(k.limit, before)
-		burst := upper(part*k.terms.Burst, lower(k.terms.Burst, 1)) // as owned.Key.Limit has it
-		k.follow(max(now, k.at), bucketRule(k.terms, algorithm.Limit{Rate: part * float64(k.terms.Limit), Burst: burst}))
+	if before != nil && k.begun() && !k.terms.Parent { // whose lease stays as it is
+		k.follow(k.at, bucketRule(k.terms, partly(partOf(k.limit, before), k.terms)))
 	}
 }
 

@@ -19,8 +19,8 @@ type weighed struct {
 }
 
 // Configure implements account.Account.
-func (k *weighed) Configure(now time.Duration, c *account.Config) {
-	k.Account.Configure(now, c)
+func (k *weighed) Configure(then time.Duration, c *account.Config) {
+	k.Account.Configure(then, c)
 	if c.Rule != nil {
 		k.kept = account.NewKept(c.Algorithm.Weigher, c.Settings)
 	}
