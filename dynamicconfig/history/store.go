@@ -34,6 +34,13 @@ type Store interface {
 	Notify(ctx context.Context, changed func())
 }
 
+// Trier is a Store that can say whether it would take a change: that of a decider, which knows who may
+// change what.
+type Trier interface {
+	// Try returns the error with which Append would refuse c, or nil. It stores nothing.
+	Try(ctx context.Context, c Change) error
+}
+
 // Restore makes a new version with the text of an earlier one. c.Text is not used; a c
 // without a Message gets one that names the version.
 func Restore(ctx context.Context, s Store, number int64, c Change) (Version, error) {

@@ -20,14 +20,27 @@ import (
 // change is.
 type Store struct{ *Client }
 
-var _ history.Store = Store{}
+var (
+	_ history.Store = Store{}
+	_ history.Trier = Store{}
+)
 
 // Append implements history.Store.
 func (s Store) Append(ctx context.Context, c history.Change) (history.Version, error) {
-	var done versions.Outcome
-	query := url.Values{"message": {c.Message}}
-	err := s.Ask(ctx, http.MethodPut, "/v1/limits?"+query.Encode(), c.Text, &done, "If-Match", strconv.Quote(versions.Tag(c.Base, c.Seen)))
-	return history.Version{Number: done.Version, Text: c.Text, Message: c.Message, Fingerprint: done.Fingerprint}, problem(err, c.Base)
+	done, err := s.put(ctx, c, url.Values{"message": {c.Message}})
+	return history.Version{Number: done.Version, Text: c.Text, Message: c.Message, Fingerprint: done.Fingerprint}, err
+}
+
+// Try implements history.Trier.
+func (s Store) Try(ctx context.Context, c history.Change) error {
+	_, err := s.put(ctx, c, url.Values{"message": {c.Message}, "dry_run": {"true"}})
+	return err
+}
+
+// put sends c with query.
+func (s Store) put(ctx context.Context, c history.Change, query url.Values) (done versions.Outcome, err error) {
+	err = s.Ask(ctx, http.MethodPut, "/v1/limits?"+query.Encode(), c.Text, &done, "If-Match", strconv.Quote(versions.Tag(c.Base, c.Seen)))
+	return done, problem(err, c.Base)
 }
 
 // Newest implements history.Store.

@@ -197,7 +197,14 @@ func (c *changing) store(ctx context.Context, cmd *cobra.Command, db history.Sto
 	if old == nil {
 		fmt.Fprintf(out, "%s cannot be used, and is replaced\n", on.Name())
 	}
-	differs, err := c.review(cmd, old, s, on.Number == 0, why...)
+	change := history.Change{Base: on.Number, Seen: on.Fingerprint, Text: s.Text(), Author: author, Message: c.message}
+	try := func() error {
+		if t, ok := db.(history.Trier); ok {
+			return t.Try(ctx, change)
+		}
+		return nil
+	}
+	differs, err := c.review(cmd, old, s, on.Number == 0, try, why...)
 	if err != nil {
 		return err
 	}
@@ -205,7 +212,7 @@ func (c *changing) store(ctx context.Context, cmd *cobra.Command, db history.Sto
 		fmt.Fprintf(out, "%snothing was changed: version %d stays the newest\n", differs, on.Number)
 		return nil
 	}
-	v, err := db.Append(ctx, history.Change{Base: on.Number, Seen: on.Fingerprint, Text: s.Text(), Author: author, Message: c.message})
+	v, err := db.Append(ctx, change)
 	if err != nil {
 		return err
 	}
@@ -217,8 +224,9 @@ func (c *changing) store(ctx context.Context, cmd *cobra.Command, db history.Sto
 // review asks whether what is dangerous in the change from old to new is meant, and returns lines
 // that say what differs, for after the change: before it, they would say that it was made. If
 // review asks, it prints them itself, and returns none. old is nil if it cannot be parsed. The first
-// version has no dangers of its own: no host used limits before it.
-func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, first bool, why ...string) (differs string, err error) {
+// version has no dangers of its own: no host used limits before it. A change that try refuses is not asked about, and
+// a dry run of it fails.
+func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, first bool, try func() error, why ...string) (differs string, err error) {
 	if old != nil {
 		changes := dynamicconfig.Diff(old, new)
 		c.done.Changes = changesOf(changes)
@@ -235,6 +243,11 @@ func (c *changing) review(cmd *cobra.Command, old, new *dynamicconfig.Snapshot, 
 		}
 	}
 	sure := c.yes || c.dryRun || len(why) == 0
+	if !sure || c.dryRun {
+		if err := try(); err != nil {
+			return "", err
+		}
+	}
 	if !sure {
 		fmt.Fprintf(c.people(cmd), "if you confirm it:\n%s", differs)
 		differs = ""

@@ -24,15 +24,17 @@ func (readOnly) Append(context.Context, history.Change) (history.Version, error)
 	return history.Version{}, errors.New("you may not")
 }
 
-func TestAChangeThatTheStoreRefusesIsNotSaidToBeMade(t *testing.T) {
-	parse := func(text string) *dynamicconfig.Snapshot {
-		s, err := dynamicconfig.Parse("limits", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+func parsed(t *testing.T, text string) *dynamicconfig.Snapshot {
+	t.Helper()
+	s, err := dynamicconfig.Parse("limits", []byte(text))
+	if err != nil {
+		t.Fatal(err)
 	}
-	old, s := parse("limits: [{key: a, limit: 5/s}]"), parse("limits: [{key: a, limit: 6/s}]")
+	return s
+}
+
+func TestAChangeThatTheStoreRefusesIsNotSaidToBeMade(t *testing.T) {
+	old, s := parsed(t, "limits: [{key: a, limit: 5/s}]"), parsed(t, "limits: [{key: a, limit: 6/s}]")
 	var out bytes.Buffer
 	cmd := &cobra.Command{RunE: func(*cobra.Command, []string) error { return nil }}
 	cmd.SetOut(&out)
@@ -41,6 +43,28 @@ func TestAChangeThatTheStoreRefusesIsNotSaidToBeMade(t *testing.T) {
 	err := c.store(t.Context(), cmd, readOnly{}, history.Version{Number: 1, Text: old.Text()}, old, s)
 	if err == nil || out.Len() > 0 {
 		t.Errorf("%v, and it says %q", err, out.String())
+	}
+}
+
+// Try implements history.Trier.
+func (readOnly) Try(context.Context, history.Change) error { return errors.New("you may not") }
+
+// Who may not make a dangerous change is told so, and not asked first whether it is meant. A dry run fails too.
+func TestNobodyIsAskedAboutAChangeThatIsRefused(t *testing.T) {
+	old, s := parsed(t, "limits: [{key: a, limit: 5/s}]"), parsed(t, "limits: [{key: a, limit: 1/s}]")
+	for _, dry := range []bool{false, true} {
+		var out bytes.Buffer
+		cmd := &cobra.Command{RunE: func(*cobra.Command, []string) error { return nil }}
+		cmd.SetOut(&out)
+		cmd.SetErr(&out)
+		cmd.SetIn(strings.NewReader("y\n"))
+		var c changing
+		c.flags(cmd)
+		c.dryRun = dry
+		err := c.store(t.Context(), cmd, readOnly{}, history.Version{Number: 1, Text: old.Text()}, old, s)
+		if err == nil || err.Error() != "you may not" || out.Len() > 0 {
+			t.Errorf("dry run %v: %v, and it says %q", dry, err, out.String())
+		}
 	}
 }
 
@@ -64,7 +88,7 @@ func TestAReviewCostsAsMuchAsThereAreChanges(t *testing.T) {
 		c := changing{dryRun: true}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		differs, err := c.review(cmd, none, s, true)
+		differs, err := c.review(cmd, none, s, true, func() error { return nil })
 		runtime.ReadMemStats(&after)
 		if err != nil || strings.Count(differs, "\n") != rules {
 			t.Fatalf("%v: %.200s", err, differs)

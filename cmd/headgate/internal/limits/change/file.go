@@ -51,7 +51,7 @@ func (c *changing) inFile(cmd *cobra.Command, file string, text func(old string)
 	if err != nil {
 		return err
 	}
-	differs, err := c.review(cmd, old, s, false)
+	differs, err := c.review(cmd, old, s, false, func() error { return nil })
 	if err != nil {
 		return err
 	}

@@ -19,13 +19,27 @@ const dbTimeout = 30 * time.Second
 // answers, for a person whom it asks.
 type patientDB struct{ daemon.LimitsDB }
 
-var _ history.Store = patientDB{}
+var (
+	_ history.Store = patientDB{}
+	_ history.Trier = patientDB{}
+)
 
 // Append implements history.Store.
 func (p patientDB) Append(ctx context.Context, c history.Change) (history.Version, error) {
 	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
 	defer cancel()
 	return p.LimitsDB.Append(ctx, c)
+}
+
+// Try implements history.Trier. A database that cannot say takes each change.
+func (p patientDB) Try(ctx context.Context, c history.Change) error {
+	t, ok := p.LimitsDB.(history.Trier)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, dbTimeout)
+	defer cancel()
+	return t.Try(ctx, c)
 }
 
 // Newest implements history.Store.
