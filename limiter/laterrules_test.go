@@ -60,6 +60,8 @@ func (l *following) rule(limit rate.Limit, burst float64, how string) *dynamicco
 		rule.Algorithm = "even"
 	case "measured":
 		rule.Algorithm, rule.Migration = "", &dynamicconfig.Migration{From: "even", To: "redis", Mode: dynamicconfig.ModeOldShadowNew}
+	case "measured redis":
+		rule.Algorithm, rule.Migration = "", &dynamicconfig.Migration{From: "even", To: "redis", Mode: dynamicconfig.ModeNewShadowOld}
 	case "moves", "moved":
 		rule.Algorithm, rule.Migration = "", &dynamicconfig.Migration{From: "redis", To: "even", Mode: dynamicconfig.ModeOldShadowNew}
 		if how == "moved" {
@@ -149,6 +151,39 @@ func TestWhatComesBackAfterAKeyWasForgottenIsNotHidden(t *testing.T) {
 		l.change(0.0001, 20, "moves")
 		l.has(19)
 	})
+}
+
+// What was taken before a key was forgotten comes back to a remote bucket after the key has come to life again. The Stage that
+// asks that bucket now shows it at once, so a change of the rule neither caps the key without it, nor charges the bucket too little.
+func TestWhatComesBackAfterAKeyWasForgottenStaysThroughChanges(t *testing.T) {
+	for _, settleFirst := range []bool{false, true} {
+		under(t, 2, 20, "measured", func(l *following) {
+			e := l.key.Take(t.Context(), 2, 0)
+			time.Sleep(time.Second)
+			for range 2 {
+				driver.Of(l.group).Report(stage.Now())
+				time.Sleep(time.Hour)
+			}
+			if _, live := l.group.Inspect("k"); live {
+				t.Fatal("the key is not forgotten")
+			}
+			l.key.Charge(13)
+			if settleFirst {
+				e.Settle(0)
+			}
+			l.change(2, 20, "measured redis")
+			if !settleFirst {
+				e.Settle(0)
+			}
+			l.change(2, 20, "old")
+			if left := l.key.Tokens(); left < 8.99 || left > 9.01 {
+				t.Errorf("settled before the first change: %v: %v tokens are left of 20, and 11 are used", settleFirst, left)
+			}
+			l.key.Charge(48)
+			l.change(2, 20, "measured redis")
+			l.has(-39)
+		})
+	}
 }
 
 // A host comes back to a remote bucket with a smaller burst. What that has no room for is not charged.

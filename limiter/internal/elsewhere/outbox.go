@@ -130,12 +130,4 @@ func (o *Outbox) Done() {
 type Heard struct {
 	Operations atomic.Int64 // that it was sent
 	Returned   atomic.Int64 // tokens
-	Late       atomic.Int64 // of Returned: by a Stage that had left, so that the next one may not know
-}
-
-// Return counts n tokens that come back. late says that the Stage that returns them has left.
-func (h *Heard) Return(n int64, late bool) {
-	if h.Returned.Add(n); late {
-		h.Late.Add(n)
-	}
 }

@@ -137,8 +137,9 @@ func (b *before) settle() {
 	a.divide(float64(b.hosts))
 	a.at = b.now
 	a.fade(max(a.uncut, a.tokens), p.filled)
+	a.partOnly = max(a.partOnly-max(p.filled-a.tokens, 0), 0) // what came in first, the key lacked too
 	a.fill(p.filled)
-	a.uncut, a.partOnly = max(a.uncut-p.filled, a.tokens), max(a.partOnly-p.filled, 0)
+	a.uncut = max(a.uncut-p.filled, a.tokens)
 	if b.settleBuckets(&p); b.answering() == nil {
 		b.account.giveBack(&p)
 	} else if level, limited := b.partsLevel(); limited {
@@ -167,10 +168,6 @@ func (b *before) settleBuckets(p *passed) {
 	for i := range a.buckets {
 		of := &a.buckets[i]
 		of.observe(b.now)
-		if s := b.Find(of.name); s != nil && s.Rate != nil {
-			n := s.Rate.TakeReturned()
-			of.latest.back, of.latest.late = of.latest.back+n, of.latest.late+n
-		}
 		if p.used > 0 && (of.name == b.plan.answering() || measured != nil && of.name == measured.Name()) {
 			of.latest.asked++ // for some of that, it may be asked in the background
 		}
@@ -259,9 +256,6 @@ func (b *before) settleAnswering(level stage.Level, p *passed) {
 		of.tokens = min(of.tokens+max(p.used+p.back, 0), deepest, max(least, level.Burst-level.Tokens-level.Above, 0))
 	case heard(b) || pooled(of.name):
 		of.lack, of.limit = a.lack, a.rule.Limit
-		if of.latest.late > 0 {
-			of.giveBack(float64(of.latest.late), a.hosts)
-		}
 	case level.Remote && p.known && a.hosts == 1 && p.used == 0 && p.back == 0 && of.burst > 0 && level.Tokens < level.Burst:
 		if _, inFallback := b.Answering().InFallback(); !inFallback { // it shows what it has: it may have filled by an earlier rule
 			of.tokens = max(of.tokens, of.burst-level.Tokens)

@@ -36,15 +36,14 @@ type bucket struct {
 // not asked for, that the other side gave, and how many it gave that the other side refused.
 type differed struct{ refused, gave int64 }
 
-// heardCounts are counts of an elsewhere.Heard: operations that the bucket was sent, tokens that it got back, and how many of
-// these came late, from Stages that had left.
-type heardCounts struct{ asked, back, late int64 }
+// heardCounts are counts of an elsewhere.Heard: operations that the bucket was sent, and tokens that it got back.
+type heardCounts struct{ asked, back int64 }
 
 // observe puts into latest what the bucket has heard since the last call.
 func (of *bucket) observe(now stage.Instant) {
 	was := of.seen
 	of.markSeen()
-	of.latest = heardCounts{of.seen.asked - was.asked, of.seen.back - was.back, of.seen.late - was.late}
+	of.latest = heardCounts{of.seen.asked - was.asked, of.seen.back - was.back}
 	if of.latest.asked != 0 {
 		of.at = now
 	}
@@ -53,7 +52,7 @@ func (of *bucket) observe(now stage.Instant) {
 // markSeen notes that all that the bucket has heard until now is seen.
 func (of *bucket) markSeen() {
 	if h := of.heard; h != nil {
-		of.seen = heardCounts{h.Operations.Load(), h.Returned.Load(), h.Late.Load()}
+		of.seen = heardCounts{h.Operations.Load(), h.Returned.Load()}
 	}
 }
 

@@ -3,6 +3,8 @@
 package holding
 
 import (
+	"slices"
+
 	"github.com/headgate/headgate/limiter/internal/remote"
 	"github.com/headgate/headgate/limiter/internal/report"
 	"github.com/headgate/headgate/limiter/internal/share"
@@ -118,6 +120,26 @@ func (h *Holding) Find(name string) *report.Subject {
 		if p.Name() == name {
 			return p
 		}
+	}
+	return nil
+}
+
+// Asking is the Stage by which callers of h ask the remote bucket of this name; nil if there is none. It is safe for
+// concurrent use: it reads no Part, which a change may replace meanwhile.
+func Asking(h *Holding, name string) *remote.Stage {
+	i := slices.IndexFunc(h.Subjects(), func(s *report.Subject) bool { return s.Name() == name })
+	if i < 0 {
+		return nil
+	}
+	if m := h.Migration(); m != nil {
+		return remote.Of(m.of[i])
+	}
+	of := h.Stage
+	if under, bypassed := of.(Bypassed); bypassed {
+		of = under.Stage
+	}
+	if p, ok := of.(share.RatePart); ok && p.Own() == h.pair[i].Rate {
+		return remote.Of(p)
 	}
 	return nil
 }

@@ -38,6 +38,7 @@ func newHolder(hosts int) *holder {
 			Failures: tally.NoopScope.Counter(""), Skipped: tally.NoopScope.Counter(""),
 			FallbackChanged: func(stage.Instant, *share.Base, bool) {},
 			RateRule:        func(string) *dynamicconfig.Rule { return nil },
+			Asking:          func(_, name string) *remote.Stage { return holding.Asking(&h.Holding, name) },
 		}),
 	}
 	return h
@@ -183,6 +184,41 @@ func TestASmallerGrantHidesNothingUnderAnOpenFallback(t *testing.T) {
 		rule.Fallback = dynamicconfig.FallbackEven
 		if h.change(second, planOf(rule, "even")); h.Level(second).Tokens > 12+1e-6 {
 			t.Errorf("%s: %v tokens are left of 20, and 8 were used", algorithm, h.Level(second).Tokens)
+		}
+	}
+}
+
+// A closed fallback leaves nothing for the algorithm that follows, so an event waits although the key lacks nothing. What comes
+// in meanwhile counts once: the key lacks what was used.
+func TestWhatWaitsAfterAClosedFallbackIsCountedOnce(t *testing.T) {
+	open := dynamicconfig.Rule{Key: "k", Limit: 2, Burst: 20, Fallback: dynamicconfig.FallbackEven}
+	closed, disabled := open, open
+	closed.Fallback = dynamicconfig.FallbackClosed
+	disabled.Migration = &dynamicconfig.Migration{From: "even", To: "elastic", Mode: dynamicconfig.ModeDisabled}
+	unlimited := planOf(disabled, "even", "elastic")
+	unlimited.Answers = -1
+	for _, tt := range []struct {
+		before, after stage.Instant // of the rule that has the event wait, how long nothing is used
+		then          []*holding.Plan
+		left          float64
+	}{
+		{0, second / 10, []*holding.Plan{nil, planOf(closed, "elastic"), nil}, 19.2},
+		{second / 10, 0, []*holding.Plan{planOf(closed, "elastic"), unlimited}, 19},
+	} {
+		h, now := newHolder(1), second
+		h.change(now, planOf(closed, "elastic"))
+		h.change(now, planOf(open, "even"))
+		now += tt.before
+		if v, _ := h.Stage.Take(context.Background(), stage.Request{Now: now, N: 1, Longest: time.Second}); !v.OK() || v.Wait == 0 {
+			t.Fatalf("%+v", v)
+		}
+		for i, plan := range tt.then {
+			if h.change(now, plan); i == 0 {
+				now += tt.after
+			}
+		}
+		if h.change(now, planOf(open, "even")); h.Level(now).Tokens > tt.left+1e-6 {
+			t.Errorf("%d changes: %v tokens are left of 20, want %v", len(tt.then), h.Level(now).Tokens, tt.left)
 		}
 	}
 }

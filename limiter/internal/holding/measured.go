@@ -37,7 +37,7 @@ func (b *before) settleMeasured(level stage.Level, p *passed) {
 			least = min(a.tokens-missed-back, least)
 		}
 		its := stageOf(measured).Level(b.now)
-		shows := its.Burst - its.Tokens - its.Above - float64(of.latest.late) // because of all hosts
+		shows := its.Burst - its.Tokens - its.Above // because of all hosts
 		if a.hosts > 1 && its.Above == 0 {
 			least, most = 0, shows/a.hosts // this host may have used more or less than its part
 		}

@@ -286,10 +286,10 @@ func (r *registry) state(name string) *State {
 	return nil
 }
 
-// successor is the Subject that the key has now under an algorithm.
-func (r *registry) successor(key, algorithm string) *report.Subject {
-	if st := r.state(key); st.live() {
-		return st.Find(algorithm)
+// stateOfLive is what a key decides by; the zero State if it is not live.
+func (r *registry) stateOfLive(name string) *State {
+	if st := r.state(name); st.live() {
+		return st
 	}
-	return nil
+	return new(State)
 }

@@ -56,6 +56,7 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
 	s.hub = remote.NewHub(remote.HubConfig{
 		Log: c.Log, Background: c.Background, Charges: c.Charges,
 		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, FallbackChanged: s.fallbackChanged, RateRule: s.rateRule,
+		Asking: func(key, name string) *remote.Stage { return holding.Asking(&s.stateOfLive(key).Holding, name) },
 	})
 	s.table = keytable.New[Key]()
 	s.compared = make(compared)
@@ -63,7 +64,7 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
 		s.seed = *c.Seed
 	}
 	s.reporter = report.New(report.Config{
-		Interval: s.Interval, Timeout: func() time.Duration { return s.settings.Load().rules.properties().UpdateTimeout }, Placement: c.Placement, Rand: rand.New(rand.NewPCG(s.seed, s.seed)), FallbackChanged: s.fallbackChanged, Successor: s.successor,
+		Interval: s.Interval, Timeout: func() time.Duration { return s.settings.Load().rules.properties().UpdateTimeout }, Placement: c.Placement, Rand: rand.New(rand.NewPCG(s.seed, s.seed)), FallbackChanged: s.fallbackChanged, Successor: func(key, name string) *report.Subject { return s.stateOfLive(key).Find(name) },
 	})
 	s.builder = holding.Builder{Reporter: s.reporter, Hub: s.hub, Links: s.hub.Links(c.Remotes, c.Levels), Migrator: c.Migrator}
 	s.settings.Store(&settings{rules: newRules(s, 0, snapshot), hosts: max(hosts, 1)})

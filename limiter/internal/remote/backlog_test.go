@@ -23,6 +23,7 @@ func newHub() *Hub {
 		Background: func(f func()) { f() },
 		Failures:   tally.NoopScope.Counter(""), FallbackChanged: func(stage.Instant, *share.Base, bool) {},
 		RateRule: func(string) *dynamicconfig.Rule { return nil },
+		Asking:   func(string, string) *Stage { return nil },
 	})
 }
 

@@ -38,6 +38,7 @@ func newSlowHub() *Hub {
 		Log: slog.New(slog.DiscardHandler), Charges: map[string]stage.Charges{"exact": slow{new(store)}},
 		Failures: tally.NoopScope.Counter(""), Skipped: tally.NoopScope.Counter(""), FallbackChanged: func(stage.Instant, *share.Base, bool) {},
 		RateRule: func(string) *dynamicconfig.Rule { return nil },
+		Asking:   func(string, string) *Stage { return nil },
 	})
 }
 

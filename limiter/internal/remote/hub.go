@@ -43,6 +43,9 @@ type HubConfig struct {
 	// RateRule is the rule that limits the rate of key now; nil if none does.
 	RateRule func(key string) *dynamicconfig.Rule
 
+	// Asking is the Stage of key now under an algorithm, by the name of its Terms; nil if there is none.
+	Asking func(key, name string) *Stage
+
 	// FallbackChanged is called when a key enters or leaves its fallback.
 	FallbackChanged func(now stage.Instant, part *share.Base, entered bool)
 }

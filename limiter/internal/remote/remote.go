@@ -230,10 +230,28 @@ func (s *Stage) Settle(now stage.Instant, receipt stage.Receipt, actual int64) {
 			s.Bucket().Add(now, float64(back))
 		}
 	}
-	s.Heard.Return(back, s.is(gone))
-	share.Return(s.Rate, back)
+	s.Heard.Returned.Add(back)
+	passOn(now, s, back)
 	s.uncount(back, s.is(owned|gone))
 	s.ChargeLater(now, -back)
+}
+
+// passOn tells the Stage that asks the remote in place of s, if s has left, that the remote gets n tokens back.
+func passOn(now stage.Instant, s *Stage, n int64) {
+	if !s.is(gone) {
+		return
+	}
+	name := s.under
+	if s.is(measured) {
+		name = dynamicconfig.Measured(name)
+	}
+	if to := s.host.config.Asking(s.Key(), name); to != nil {
+		rule := to.Terms().Rule
+		to.tokens.Change(now, rule, rule, func(tokens float64) float64 { return tokens + float64(n) })
+		if to.Heard != s.Heard { // the key was forgotten in between
+			to.Heard.Returned.Add(n)
+		}
+	}
 }
 
 // ChargeLater charges the remote with n tokens in the background, or gives them back if
@@ -264,7 +282,7 @@ func (s *Stage) TakeOver(now stage.Instant, n int64, part float64) {
 	if n > 0 {
 		if !s.is(owned) {
 			s.AddPrecharge(n, func(now stage.Instant, n int64) {
-				s.Heard.Return(n, false)
+				s.Heard.Returned.Add(n)
 				s.ChargeLater(now, -n)
 			})
 		}

@@ -47,6 +47,7 @@ func newHost() *host {
 			}
 		},
 		RateRule: func(string) *dynamicconfig.Rule { return nil },
+		Asking:   func(string, string) *Stage { return nil },
 	})
 	return h
 }

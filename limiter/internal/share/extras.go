@@ -29,7 +29,6 @@ type extra struct {
 	inherited  bucket.Usage            // what the bucket counts for another Part: see levels.Inherit
 	counters   [counters]*atomic.Int64 // nil: 0
 	left, full bool                    // see Leave
-	returned   int64                   // see TakeReturned
 	paired     bool                    // see SetPaired
 }
 
@@ -165,23 +164,6 @@ func (x *extras) Beside() (bypass, cost int64) {
 // Leave says that the key has left the Rate, whose levels were full or not. The part that the key has now gets what callers
 // give back. If they were not full, it gets no tokens that made a debt, because it may have begun with less of that debt.
 func (x *extras) Leave(full bool) { x.update(func(e *extra) { e.left, e.full = true, full }) }
-
-// Return says that n tokens went back to the remote bucket of r. If r's key was forgotten since, the Rate that the key has
-// now is told.
-func Return(r *Rate, n int64) {
-	if e := r.extra(); !e.left || !e.full {
-		return
-	}
-	if to := r.Successor(); to != nil {
-		to.update(func(e *extra) { e.returned += n })
-	}
-}
-
-// TakeReturned is how many tokens went back to the key's remote bucket, since the last call, that were taken before the key
-// was forgotten.
-func (x *extras) TakeReturned() int64 {
-	return x.update(func(e *extra) { e.returned = 0 }).returned
-}
 
 // passesOn reports whether what comes back of a receipt goes to the part that the key has now.
 func (e *extra) passesOn(receipt stage.Receipt) bool {
