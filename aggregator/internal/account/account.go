@@ -238,6 +238,9 @@ func (d Rates) Plus(e Rates) Rates {
 // Times scales rates.
 func (d Rates) Times(f float64) Rates { return Rates{d.Allowed * f, d.Rejected * f} }
 
+// Seconds is d in seconds, without the divisions of its method.
+func Seconds(d time.Duration) float64 { return float64(d) * 1e-9 }
+
 // Ratio is part of whole, in [0, 1].
 func Ratio(part, whole float64) float64 {
 	switch {

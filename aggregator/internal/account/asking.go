@@ -23,7 +23,7 @@ func (a *Asking) Add(tokens float64) { a.tokens += tokens }
 
 // Look brings the rate up to now.
 func (a *Asking) Look(now time.Duration) {
-	if d := float64(now-a.since) * 1e-9; d > 0.1 {
+	if d := Seconds(now - a.since); d > 0.1 {
 		if a.rate += (a.tokens/d - a.rate) / 2; a.rate < Idle {
 			a.rate = 0
 		}

@@ -68,7 +68,7 @@ func (m *Meter) Over(now time.Duration, limit algorithm.Limit, late time.Duratio
 }
 
 func (m *Meter) missingAt(now time.Duration, limit algorithm.Limit) float64 {
-	if left := m.missing - limit.Rate*float64(now-m.at)*1e-9; left > 0 {
+	if left := m.missing - limit.Rate*Seconds(now-m.at); left > 0 {
 		return left
 	}
 	return 0

@@ -121,7 +121,7 @@ func (k *Key) Recalculate() time.Duration {
 // to share.
 func (k *Key) Report(now time.Duration, r *account.Report, u *usage.Report, i int, part float64) {
 	r.Allowed, r.Rejected = float64(u.Allowed[i]), float64(u.Rejected[i])
-	seconds := float64(max(u.Elapsed[i], k.Settings.Shortest)) * 1e-9 // reports that follow each other closely say little
+	seconds := account.Seconds(max(u.Elapsed[i], k.Settings.Shortest)) // reports that follow each other closely say little
 	r.Rates = account.Rates{Allowed: r.Allowed / seconds, Rejected: r.Rejected / seconds}
 	r.Elapsed, r.Has, r.Cost = u.Elapsed[i], u.Weight[i], 1
 	if u.Cost != nil {

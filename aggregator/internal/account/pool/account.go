@@ -271,16 +271,13 @@ func cost(limit algorithm.Limit, r *account.Report) float64 {
 	return lower(upper(r.Cost, 1), upper(limit.Burst, 1))
 }
 
-// minPeriod keeps a rate over a very short time from being nonsense, seconds.
-const minPeriod = float64(account.Overlap) / float64(time.Second)
-
 // advance lets time fill the pool with what is not granted as rates.
 func (k *holdings) advance(now time.Duration, limit algorithm.Limit) {
 	fill := limit.Rate - k.rates(k.limit)
 	if now < k.learns {
 		fill = lower(fill, 0) // the rest is with hosts that we do not know yet
 	}
-	passed := seconds(now - k.at)
+	passed := account.Seconds(now - k.at)
 	if limit.Rate != k.limit {
 		k.changed().Was(now, k.limit)
 		k.limit = limit.Rate
@@ -292,11 +289,11 @@ func (k *holdings) advance(now time.Duration, limit algorithm.Limit) {
 // settle takes back what row holds and charges what its host used instead. It
 // returns how much of it the host had left.
 func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r *account.Report) (left float64) {
-	since := seconds(now - row.last)
+	since := account.Seconds(now - row.last)
 	part := row.late.NewPart(now-row.last, r)
 	passed := k.past.Passed(row.last, now, k.limit)
 	left = float64(row.lent) + row.weight*passed - part*r.Allowed
-	if since > algorithm.Silence*seconds(k.interval) && !k.past.SlowAt(now) { // it was taken for dead
+	if since > algorithm.Silence*account.Seconds(k.interval) && !k.past.SlowAt(now) { // it was taken for dead
 		// Expire may not have taken back what was lent yet.
 		starter := float64(row.starter())
 		most := upper(k.ungranted(now, limit, r), lower(r.Allowed, starter))

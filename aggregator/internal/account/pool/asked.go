@@ -180,8 +180,8 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 	p := k.params
 	wants := float64(row.wants)
 	fair := k.fair(wants, limit)
-	rate := fair - sure*math.Sqrt(fair*cost/seconds(k.interval))
-	if !(rate*seconds(k.interval) >= fewest*cost*lower(upper(seconds(k.interval), 1), 3)) {
+	rate := fair - sure*math.Sqrt(fair*cost/account.Seconds(k.interval))
+	if !(rate*account.Seconds(k.interval) >= fewest*cost*lower(upper(account.Seconds(k.interval), 1), 3)) {
 		rate = 0
 	}
 	row.weight = upper(account.Ratio(rate, limit.Rate), slightest)
@@ -194,7 +194,7 @@ func (k *asked) grant(row *row, limit algorithm.Limit, cost float64) account.Gra
 	k.pool -= lent
 	return account.Grant{
 		Weight: row.weight,
-		Burst:  lower(lent+upper(rate*seconds(p.Horizon), algorithm.Keep*cost), upper(limit.Burst, 1)),
+		Burst:  lower(lent+upper(rate*account.Seconds(p.Horizon), algorithm.Keep*cost), upper(limit.Burst, 1)),
 		Tokens: lower(lent, limit.Burst),
 		Used:   k.rateAlone(row, fair, limit),
 	}
@@ -290,7 +290,7 @@ func (k *holdings) far(limit algorithm.Limit) bool {
 // need is how many tokens a host that wants so much seldom exceeds until its next report,
 // beside this rate: its demand and so many standard deviations, and an event at least.
 func (k *holdings) need(wants, rate, cost, sigmas float64) float64 {
-	lasting := upper(seconds(k.interval), 1)
+	lasting := upper(account.Seconds(k.interval), 1)
 	return upper(upper(wants-rate, 0)*lasting+sigmas*math.Sqrt(wants*lasting*cost), cost)
 }
 
@@ -307,7 +307,7 @@ func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 	k.advance(now, earlier)
 	if now < k.learns && (!k.moved || k.handed) {
 		left := upper(1-upper(k.out, k.rates(1)), 0) // of the limit
-		k.pool = lower(k.pool+left*earlier.Rate*seconds(now-since), k.room(earlier))
+		k.pool = lower(k.pool+left*earlier.Rate*account.Seconds(now-since), k.room(earlier))
 	}
 	k.rule = rule
 	if limit != earlier {
@@ -317,7 +317,7 @@ func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 		k.close(now)
 	}
 	if k.flowed >= 0 {
-		k.flowed += earlier.Rate*seconds(now-since) + upper(earlier.Burst-limit.Burst, 0)
+		k.flowed += earlier.Rate*account.Seconds(now-since) + upper(earlier.Burst-limit.Burst, 0)
 	}
 	return whole
 }

@@ -22,7 +22,7 @@ const (
 // grant decides what row's host may do. All sums are without its grant. Saved is what
 // the host has left of what it had, and cost what its largest events cost.
 func (k *holdings) grant(row *row, limit algorithm.Limit, saved, cost float64) account.Grant {
-	wants, horizon := float64(row.wants), seconds(k.params.Horizon)
+	wants, horizon := float64(row.wants), account.Seconds(k.params.Horizon)
 	rate := lower(k.fair(wants, limit), limit.Rate)
 	row.weight = account.Ratio(rate, limit.Rate)
 	k.parts.Add(row.weight)
@@ -58,7 +58,7 @@ func (k *holdings) fair(wants float64, limit algorithm.Limit) float64 {
 	}
 	rate := limit.Rate
 	if k.pool < 0 { // all hosts pay a debt back
-		rate = upper(rate+k.pool/seconds(k.params.Repay), 0)
+		rate = upper(rate+k.pool/account.Seconds(k.params.Repay), 0)
 	}
 	room := upper(limit.Rate-k.rates(limit.Rate), 0)
 	if k.part >= 0 {

@@ -39,7 +39,7 @@ func (k *holdings) learn(now time.Duration) {
 // even share, or what it had before it fell silent. Its use under an earlier owner is not charged here. Nor is the use of long
 // ago of a host that was cut off, as far as the limit has filled it in again since: all other hosts would pay for it.
 func (k *holdings) ungranted(now time.Duration, limit algorithm.Limit, r *account.Report) float64 {
-	whole, elapsed := k.whole(limit), upper(seconds(r.Elapsed), minPeriod)
+	whole, elapsed := k.whole(limit), upper(account.Seconds(r.Elapsed), account.Seconds(account.Overlap))
 	switch beyond := r.Allowed - whole.Rate*elapsed; {
 	case r.Has > 0 && now < max(k.learns, k.since+k.interval):
 		return 0

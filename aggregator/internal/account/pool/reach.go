@@ -207,7 +207,7 @@ func (k *Account) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, 
 	rule.Rate = upper(rule.Rate-k.rates(rule.Rate), 0)
 	if rule.MaxWait == 0 && rule.Rate > 0 {
 		longest := -account.Deepest(k.terms, limit) / rule.Rate
-		rule.MaxWait = time.Duration(upper(lower(longest, seconds(rpc.MaxWait))*float64(time.Second), 1))
+		rule.MaxWait = time.Duration(upper(lower(longest, account.Seconds(rpc.MaxWait))*float64(time.Second), 1))
 	}
 	t.Handed = false
 	b, l := exactbucket.New(now, rule), learned.New(now)
@@ -218,9 +218,7 @@ func (k *Account) Take(now time.Duration, limit algorithm.Limit, t *usage.Take, 
 }
 
 // Left implements account.Pooled: another owner learns the pool from the reports of hosts.
-func (k *Account) Left(now time.Duration, limit algorithm.Limit) (t usage.Take, full bool) {
-	return t, true
-}
+func (k *Account) Left(time.Duration, algorithm.Limit) (t usage.Take, full bool) { return t, true }
 
 // Leave implements account.Pooled.
 func (k *Account) Leave(now time.Duration) { k.changed().Leave(now) }
@@ -243,5 +241,5 @@ func (k *Account) Keeps(now time.Duration, _ algorithm.Limit, lately time.Durati
 // wants anything: the cluster above gives next to nothing to a key without demand, so what
 // counts is the rule's limit, under which no debt is deeper than this.
 func (k *holdings) fills(now time.Duration, tokens float64, since time.Duration) bool {
-	return max(tokens, -k.terms.MostDebt())+float64(k.terms.Limit)*seconds(now-since) >= k.terms.Burst
+	return max(tokens, -k.terms.MostDebt())+float64(k.terms.Limit)*account.Seconds(now-since) >= k.terms.Burst
 }

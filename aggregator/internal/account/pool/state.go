@@ -14,7 +14,7 @@ func (k *Account) State(now time.Duration, limit algorithm.Limit) account.State 
 	if !k.begun() {
 		return account.State{Pooled: true, Tokens: limit.Burst, Bound: k.params.Overshoot(limit, 0, k.interval)}
 	}
-	pool := lower(k.pool+(limit.Rate-k.rates(limit.Rate))*seconds(now-k.at), k.room(limit))
+	pool := lower(k.pool+(limit.Rate-k.rates(limit.Rate))*account.Seconds(now-k.at), k.room(limit))
 	return account.State{
 		Pooled: true, Tokens: pool, Lent: k.lent,
 		Over:  max(-pool-k.lent, 0), // an empty pool is over by 0, and not by -0

@@ -139,6 +139,3 @@ func upper(a, b float64) float64 {
 	}
 	return a
 }
-
-// seconds is d in seconds, without the divisions of its method.
-func seconds(d time.Duration) float64 { return float64(d) * 1e-9 }

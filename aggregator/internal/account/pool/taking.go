@@ -68,13 +68,13 @@ func (k *asked) expectLoans(now time.Duration) {
 		return
 	}
 	k.moved = true
-	k.expected = k.rule.Burst/2 + k.limit*seconds(min(now, k.learns)-k.since)
+	k.expected = k.rule.Burst/2 + k.limit*account.Seconds(min(now, k.learns)-k.since)
 	k.pool -= k.expected
 }
 
 // new reports whether the key came here recently, and may have had another owner before.
 func (k *asked) new(now time.Duration) bool {
-	return k.begun() && k.learns != fresh && seconds(now-k.since) <= algorithm.Silence*seconds(k.interval)
+	return k.begun() && k.learns != fresh && account.Seconds(now-k.since) <= algorithm.Silence*account.Seconds(k.interval)
 }
 
 // takeOver notes that the earlier owner called by hands the key over, before the pool is lowered to what that had left, when
