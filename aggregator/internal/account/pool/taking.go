@@ -158,8 +158,7 @@ func (k *asked) lend(row *row, rise, most, holds, cost float64) float64 {
 	k.hold(row, row.lent, min(row.unspent, sum.Grains(upper(holds, 0))))
 	wants, limit, cost := float64(row.wants), limitOf(k.rule), upper(cost, 1)
 	worth := upper(k.loan(wants, row.weight*k.limit, cost, few, rise, limit), k.firstEvents(cost, limit))
-	worth = upper(worth, k.asMuchAgain(float64(row.lent-row.out()), wants, rise, limit))
-	loan := sum.Grains(lower(worth, most))
+	loan := sum.Grains(lower(upper(worth, k.asMuchAgain(float64(row.lent-row.out()), wants, rise, limit)), most))
 	if float64(loan) > most { // rounded up: the host has no room for that
 		loan = math.Nextafter32(loan, 0)
 	}
