@@ -140,3 +140,28 @@ func TestMetricsCountAChargeAsFarAsItIsTaken(t *testing.T) {
 		}
 	}
 }
+
+// An event that is taken back, as by a second limit that refuses it, takes nothing from what the metrics
+// count of other keys of its rule, also while its own key is used for nothing else.
+func TestMetricsCountOtherKeysWhileOneGivesBack(t *testing.T) {
+	for _, algorithm := range []string{"even", "request-weighted", "elastic", "exact", Auto} {
+		now := second
+		scope, e := tally.NewTestScope("", nil), newElsewhere(func() stage.Instant { return now })
+		rule := dynamicconfig.Rule{Key: "k*", Limit: 0.001, Burst: 10, Algorithm: algorithm}
+		g := NewGroup(snapshot(t, rule), 1, WithRemote("exact", e), WithRemote(Auto, e), WithScope(scope), WithBackground(func(f func()) { f() }))
+		for _, key := range []string{"k1", "k2"} {
+			takeAt(g.For(key), now, 1, 0) // so that neither is full, which would end with it
+		}
+		for i := range int64(4) {
+			if i > 0 {
+				takeAt(g.For("k1"), now, 1, 0)
+				takeAt(g.For("k2"), now, 2, 0).settle(now, 0)
+			}
+			now += second
+			g.Manual().Report(now)
+			if got := counted(scope)["limiter.allowed/k*/"]; got != 2+i {
+				t.Errorf("%s: %d tokens are counted as allowed, want %d", algorithm, got, 2+i)
+			}
+		}
+	}
+}

@@ -35,6 +35,9 @@ func (r *Round) Visit(s *Subject, hosts int) {
 	} else if _, answered := s.Settled(); s.Rate != nil && (!answered || !s.Common().Granted()) {
 		s.Rate.ChargeInactive(r.at) // else the answer does
 	}
+	if s.Rate != nil && share.HasBeside(s.Rate) {
+		s.Tally(r.at) // also if callers gave back as much as they took, so that Count is what it was
+	}
 	if !s.Early() || s.regular(r.at, r.recent) {
 		r.add(s)
 	} else if s.Terms().Traits.Wants {
