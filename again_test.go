@@ -155,3 +155,29 @@ func TestStartReturnsAfterMembersThatFailTwice(t *testing.T) {
 		}
 	})
 }
+
+// Two options of which one would count for nothing are an error, and not a Node that listens elsewhere than it was told.
+func TestAListenerIsStatedOnce(t *testing.T) {
+	transport, l := headgate.WithTransport(&late{}), headgate.WithListen(listen(t))
+	for name, tt := range map[string]struct {
+		listen string
+		opts   []headgate.Option
+		works  bool
+	}{
+		"an address":                 {":7934", nil, true},
+		"a listener":                 {"", []headgate.Option{l}, true},
+		"a transport":                {"", []headgate.Option{transport}, true},
+		"an address and a listener":  {":7934", []headgate.Option{l}, false},
+		"an address and a transport": {":7934", []headgate.Option{transport}, false},
+		"a listener and a transport": {"", []headgate.Option{l, transport}, false},
+	} {
+		members, err := static.New(ringpop.Host{Address: "127.0.0.1:7933"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = headgate.New(headgate.Config{Address: "127.0.0.1:7933", Listen: tt.listen}, memory.New(limits(t, "limits: []")), members, append(tt.opts, quiet)...)
+		if (err == nil) != tt.works || err != nil && !strings.Contains(err.Error(), "remove") {
+			t.Errorf("%s: New returns %v", name, err)
+		}
+	}
+}

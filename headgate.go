@@ -43,7 +43,8 @@ type Config struct {
 	Address string
 
 	// Listen is where to listen for other hosts, host:port; default Address.
-	// Set it when the address that others dial is not one of this host's own.
+	// Set it when the address that others dial is not one of this host's own. New
+	// refuses it beside WithListen or WithTransport, which bring a listener.
 	Listen string
 }
 
@@ -97,7 +98,7 @@ func New(config Config, source dynamicconfig.Source, members ringpop.Members, op
 		o.errs = append(o.errs, errors.New("headgate: the members are nil: use static.New or hosted.New"))
 	}
 	watch := processes.New(config.Address, o.log, o.scope)
-	if err := errors.Join(config.Validate(), errors.Join(o.errs...), o.connect(config.listen(), watch)); err != nil {
+	if err := errors.Join(config.Validate(), errors.Join(o.errs...), o.connect(config, watch)); err != nil {
 		return nil, err
 	}
 	snapshot, err := source.Load(context.Background())

@@ -119,7 +119,7 @@ func WithScope(scope tally.Scope) Option {
 }
 
 // WithListen has the Node serve other hosts on l, and close it in the end.
-// By default the Node listens by itself.
+// By default the Node listens by itself, where Config says.
 func WithListen(l net.Listener) Option { return func(o *options) { o.own.Listener = l } }
 
 // WithTransport has the Node reach other hosts by t, and not by a listener and
@@ -266,14 +266,17 @@ func (o *options) fail(format string, args ...any) {
 
 func (o *options) taken(name string) { o.fail("headgate: algorithm %q: %w", name, algorithm.ErrTaken) }
 
-// connect has the Node listen at address, unless it has another Transport. All calls are
+// connect has the Node listen where config says, unless it has another Transport. All calls are
 // counted, and watched.
-func (o *options) connect(address string, watch *processes.Watch) error {
-	if o.transport == nil {
-		o.own.Address = address
+func (o *options) connect(config Config, watch *processes.Watch) error {
+	switch {
+	case o.transport != nil && (config.Listen != "" || o.own.Listener != nil || o.own.Server.TLS != nil):
+		return errors.New("headgate: WithTransport brings its own listener and TLS: remove Config.Listen, WithListen and WithTLS, or WithTransport")
+	case config.Listen != "" && o.own.Listener != nil:
+		return errors.New("headgate: Config.Listen and WithListen both say where to listen: remove one of them")
+	case o.transport == nil:
+		o.own.Address = config.listen()
 		o.transport = o.own
-	} else if o.own.Listener != nil || o.own.Server.TLS != nil {
-		return errors.New("headgate: WithTransport brings its own listener and TLS: remove WithListen and WithTLS, or WithTransport")
 	}
 	o.observers = append(o.observers, rpcmetrics.New(o.scope), watch)
 	o.transport = observed{o.transport, rpc.Observed(o.transport, o.observers...), o.observers}
