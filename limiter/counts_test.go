@@ -80,3 +80,20 @@ func TestEventsThatCostTooMuchCountAsRejected(t *testing.T) {
 		})
 	}
 }
+
+// To ask whether a key is decided elsewhere is no use of it, and takes no place of another key.
+func TestElsewhereMakesNoKeyLive(t *testing.T) {
+	g := limiter.NewGroup(traceLimits(t, `limits:
+  - {key: "far:*", limit: 10/s, algorithm: exact, max_keys: 1}
+  - {key: "near:*", limit: 10/s, algorithm: even}
+  - {key: "slots:*", limit: 10 in-flight}
+`), 1, limiter.WithRemote("exact", make(plainRemote)), limiter.WithRemote("auto", make(plainRemote)))
+	for key, want := range map[string]bool{"far:1": true, "far:2": true, "near:1": false, "slots:1": false, "none": false, "": false} {
+		if got := g.Elsewhere(key); got != want {
+			t.Errorf("%q is decided elsewhere: %t", key, got)
+		}
+	}
+	if keys := g.Keys(); len(keys) > 0 {
+		t.Errorf("keys %v are in use", keys)
+	}
+}

@@ -77,8 +77,8 @@ type ShareStatus struct {
 	Allowed, Rejected int64
 }
 
-// Inspect returns what the host knows of key. It returns false if no caller has used the key in
-// the last two intervals.
+// Inspect returns what the host knows of key. It returns false if the key is not in use here: no caller
+// has used it in the last two intervals, its bucket is full, and no demand is stated.
 func (g *Group) Inspect(key string) (Status, bool) { return g.inspect(stage.Now(), key) }
 
 // InspectAt is Inspect at t.
@@ -154,8 +154,8 @@ func (g *Group) Others(key string) (n int64, placed bool) {
 
 // Elsewhere reports whether a decision about key may wait for another host, or for Redis.
 func (g *Group) Elsewhere(key string) bool {
-	rule := g.keys().For(key).Current(stage.Now()).Config()
-	return rule != nil && !rule.InFlight && slices.ContainsFunc(rule.Algorithms(), func(name string) bool { return g.keys().Remotes[name] != nil })
+	rule := g.keys().RateRule(key)
+	return rule != nil && slices.ContainsFunc(rule.Algorithms(), func(name string) bool { return g.keys().Remotes[name] != nil })
 }
 
 func (g *Group) inspect(now stage.Instant, key string) (Status, bool) {

@@ -62,8 +62,8 @@ func (r *registry) Live(name string) *Key { return r.table.Get(name) }
 // Counted is how many keys the rule of name has, live and idle.
 func (r *registry) Counted(name string) int64 { return r.settings.Load().rules.match(name).keys.Load() }
 
-// rateRule is the rule that limits the rate of a key now; nil if none does.
-func (r *registry) rateRule(key string) *dynamicconfig.Rule {
+// RateRule is the rule that limits the rate of a key now; nil if none does.
+func (r *registry) RateRule(key string) *dynamicconfig.Rule {
 	if rule, ok := r.settings.Load().rules.snapshot.Match(key); ok && !rule.InFlight {
 		return rule
 	}

@@ -55,7 +55,7 @@ func New(c Config, snapshot *dynamicconfig.Snapshot, hosts int) *Handle {
 	s.metrics = usage.New(c.Scope)
 	s.hub = remote.NewHub(remote.HubConfig{
 		Log: c.Log, Background: c.Background, Charges: c.Charges,
-		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, FallbackChanged: s.fallbackChanged, RateRule: s.rateRule,
+		Failures: s.metrics.RemoteFailures, Skipped: s.metrics.Skipped, FallbackChanged: s.fallbackChanged, RateRule: s.RateRule,
 		Asking: func(key, name string) *remote.Stage { return holding.Asking(&s.stateOfLive(key).Holding, name) },
 	})
 	s.table = keytable.New[Key]()
