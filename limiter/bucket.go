@@ -19,7 +19,7 @@ import (
 // the methods below, it has all methods of a Limiter: AllowN, Reserve, Wait,
 // Tokens and so on.
 //
-// It differs where x/time/rate's behaviour is a trap: a negative cost is
+// A Bucket differs where x/time/rate's behaviour is a trap: a negative cost is
 // refused, a reservation that could never act (the limit is zero) is not OK,
 // and time that goes backwards never adds tokens, so that nothing fills in
 // between a call with a time in the future and that time. Rates are never

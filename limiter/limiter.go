@@ -151,4 +151,4 @@ func (l *Limiter) TokensAt(t time.Time) float64 { return keyOf(l).Level(stage.At
 
 // Stage is the Limiter as a stage: for a shadow.Pair, and for programs that
 // run on virtual time. It decides as the Limiter does.
-func (l *Limiter) Stage() stage.Stage { return (*stepped)(l) }
+func (l *Limiter) Stage() stage.Stage { return (*staged)(l) }

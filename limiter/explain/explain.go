@@ -81,7 +81,7 @@ type Part struct {
 	// while drop-ratio has it refuse events by chance.
 	Passes float64 `json:"passes"`
 
-	// Asks: its bucket is elsewhere, and is asked for each event. A bypass asks nobody.
+	// Asks: its bucket is elsewhere, and is asked for each event. Under a bypass, no bucket is asked.
 	Asks bool `json:"asks"`
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backlog lists what is still to be sent to remote buckets, by those who owe it. It sends
-// nothing itself. The package does not know what a charge is for, and sends nothing. One lock
-// guards the list, and none is held while a charge is sent.
+// Package backlog lists the Stages that still have charges to send to remote buckets. The package does not
+// know what a charge is for, and sends none itself. One lock guards the list, and no lock is held while a
+// Stage sends a charge.
 package backlog
 
 import (

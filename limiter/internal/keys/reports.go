@@ -69,7 +69,7 @@ func (r Reports) Report(now stage.Instant) []*report.Batch {
 	s.metrics.Keys.Update(float64(live + s.idle.len()))
 	batches := round.Batches()
 	s.metrics.Flush()
-	s.metrics.FlushFallen()
+	s.metrics.FlushFallbacks()
 	return batches
 }
 

@@ -137,8 +137,8 @@ func (st *State) Fetch() {
 // lastUsed is when a report last found new usage.
 func (st *State) lastUsed() stage.Instant { return max(st.used, st.Used()) }
 
-// forgettable reports whether nothing is lost by forgetting the key: nobody used
-// it for idle_after, and its buckets are full. The Set's mu is held.
+// forgettable reports whether nothing is lost by forgetting the key: no caller
+// used it for idle_after, and its buckets are full. The Set's mu is held.
 func (st *State) forgettable(now stage.Instant) bool {
 	return now.Sub(st.lastUsed()) >= st.rule.Rule.IdleAfter && !st.touchedAt(now) && !st.unseen(now) && st.Full(now)
 }

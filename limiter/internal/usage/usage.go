@@ -27,7 +27,7 @@ import (
 // Flush. Refused, Waits, Charged and Returned are safe for concurrent use; the rest is guarded by
 // the lock of the caller that flushes.
 type Rule struct {
-	// Counts is what the buckets have counted, without what callers have given back: see Returned.
+	// Counts is what the buckets have counted. What callers gave back is still in it: Returned counts that.
 	Counts bucket.Usage
 
 	// Asked is what was asked of the keys' owners beyond grants.
@@ -217,9 +217,9 @@ func (m *Metrics) flush(r *Rule) {
 	}
 }
 
-// FlushFallen puts in the metrics how many keys use their fallback: a report has looked at
-// all keys, and flushed their rules.
-func (m *Metrics) FlushFallen() {
+// FlushFallbacks puts in the metrics how many keys use their fallback. Call it when a report has
+// looked at all keys, and Flush has flushed their rules.
+func (m *Metrics) FlushFallbacks() {
 	for _, c := range m.rules {
 		if c.inFallback > 0 || c.shown {
 			c.fallbacks.Update(float64(c.inFallback))

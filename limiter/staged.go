@@ -9,11 +9,11 @@ import (
 	"github.com/headgate/headgate/limiter/stage"
 )
 
-// stepped is a Limiter as a stage.Stage.
-type stepped keys.Key
+// staged is a Limiter as a stage.Stage.
+type staged keys.Key
 
 // Take implements stage.Stage.
-func (s *stepped) Take(ctx context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
+func (s *staged) Take(ctx context.Context, r stage.Request) (stage.Verdict, stage.Receipt) {
 	k := (*keys.Key)(s)
 	if r.Kind >= stage.Charge {
 		return spend(k, r.Now, r.N, r.Kind), stage.Receipt{}
@@ -27,26 +27,26 @@ func (s *stepped) Take(ctx context.Context, r stage.Request) (stage.Verdict, sta
 }
 
 // Allow implements stage.Stage.
-func (s *stepped) Allow(ctx context.Context, now stage.Instant) stage.Reason {
+func (s *staged) Allow(ctx context.Context, now stage.Instant) stage.Reason {
 	return allow(ctx, (*keys.Key)(s), now)
 }
 
 // Settle implements stage.Stage.
-func (s *stepped) Settle(now stage.Instant, r stage.Receipt, actual int64) {
+func (s *staged) Settle(now stage.Instant, r stage.Receipt, actual int64) {
 	if t, ok := r.Rest.(*taken); ok {
 		t.settle(now, actual)
 	}
 }
 
 // Cap implements stage.Stage.
-func (s *stepped) Cap(now stage.Instant, tokens float64) {
+func (s *staged) Cap(now stage.Instant, tokens float64) {
 	if st := (*keys.Key)(s).Current(now); st.Stage != nil {
 		st.Stage.Cap(now, tokens)
 	}
 }
 
 // Level implements stage.Stage.
-func (s *stepped) Level(now stage.Instant) stage.Level { return (*keys.Key)(s).Current(now).Level(now) }
+func (s *staged) Level(now stage.Instant) stage.Level { return (*keys.Key)(s).Current(now).Level(now) }
 
 // Open implements stage.Stage.
-func (s *stepped) Open() (open bool, changed []<-chan struct{}) { return (*keys.Key)(s).Open() }
+func (s *staged) Open() (open bool, changed []<-chan struct{}) { return (*keys.Key)(s).Open() }
