@@ -38,6 +38,11 @@ func TestFieldsOfEachFormat(t *testing.T) {
 		{"envoy", envoyLine, time.Date(2026, 4, 15, 20, 17, 0, 310e6, time.UTC), map[string]string{
 			"{ip}": "10.0.35.28", "{method} {path} {status}": "POST /api/v1/locations 204", "{header:authority}": "locations", "{bytes}": "7", "{upstream}": "tcp://10.0.2.1:80",
 		}},
+		// Istio's says why, too.
+		{"envoy", strings.Replace(envoyLine, " 204 - ", ` 503 UF upstream_reset{connection_failure} - "TLS error: \"x\"" `, 1), time.Date(2026, 4, 15, 20, 17, 0, 310e6, time.UTC), map[string]string{
+			"{ip} {method} {path} {status} {bytes} {upstream}": "10.0.35.28 POST /api/v1/locations 503 7 tcp://10.0.2.1:80",
+		}},
+		{"envoy", strings.Replace(envoyLine, " 204 - ", ` 204 - - - "-" `, 1), time.Date(2026, 4, 15, 20, 17, 0, 310e6, time.UTC), map[string]string{"{bytes}": "7"}},
 		{"json", jsonText, time.Date(2026, 4, 15, 20, 17, 0, 500e6, time.UTC), map[string]string{
 			"{ip}": "10.1.2.3", "{method} {path} {status}": "GET /a 200", "{uri}": "/a?b", "{tenant.id}": "7", "{header:user-agent}": "x", "{header:x-api-key}": "k1", "{nothing}": "-",
 		}},

@@ -49,12 +49,18 @@ func combined(line string) (Record, error) {
 // envoy reads Envoy's default format:
 //
 //	[2026-04-15T20:17:00.310Z] "POST /a HTTP/2" 204 - 154 0 226 100 "10.0.35.28" "agent" "request id" "authority" "upstream"
+//
+// Istio's has three fields more after the status and the flags: two that say why, and one in quotes.
 func envoy(line string) (Record, error) {
 	if strings.HasPrefix(line, "{") {
 		return Record{}, errors.New("the line is a JSON object: this log's format is json")
 	}
 	s := splitter{rest: line}
-	when, request, status, _, _, bytes, _, _ := s.bracket(), s.quoted(), s.word(), s.word(), s.word(), s.word(), s.word(), s.word()
+	when, request, status, _, received := s.bracket(), s.quoted(), s.word(), s.word(), s.word()
+	if s.err == nil && strings.Trim(received, "0123456789") != "" {
+		_, _, _ = s.word(), s.quoted(), s.word()
+	}
+	bytes, _, _ := s.word(), s.word(), s.word()
 	forwarded, agent, id, authority, upstream := s.quoted(), s.quoted(), s.quoted(), s.quoted(), s.quoted()
 	if s.err != nil {
 		return Record{}, fmt.Errorf("%w in %.80q: write Envoy's default format", s.err, line)

@@ -205,9 +205,8 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		k.observe(now, limit, host, r, false)
 		return account.Grant{}, false
 	}
-	row, saved := k.receive(now, limit, host, r)
+	row, saved := k.receive(now, limit, before, host, r)
 	row.current = true
-	k.bound(limit, before)
 	if k.terms != nil && k.terms.Parent {
 		k.boundBelow(limit)
 	}
@@ -218,13 +217,16 @@ func (k *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 	return k.grant(row, limit, saved, cost(limit, r)), true
 }
 
-// bound keeps the pool between the deepest debt and what there is room for. Events that
-// wait may have taken more than that before, which no report forgives.
+// bound keeps the pool between the deepest debt and what there is room for.
 func (k *holdings) bound(limit algorithm.Limit, before float64) {
-	k.pool = lower(k.pool, k.room(limit))
-	if k.pool < -limit.Burst { // the deepest debt is more than that
-		k.pool = upper(k.pool, lower(before, account.Deepest(k.terms, k.whole(limit))))
+	if k.pool = lower(k.pool, k.room(limit)); k.pool < -limit.Burst { // the deepest debt is more than that
+		forgive(k, limit, before)
 	}
+}
+
+// forgive ends what is owed beyond the deepest debt, and beyond before: events that wait may have taken more.
+func forgive(k *holdings, limit algorithm.Limit, before float64) {
+	k.pool = upper(k.pool, lower(before, account.Deepest(k.terms, k.whole(limit))))
 }
 
 // whole is the limit of the rule, of which limit is a part on the smaller side of a split, or
@@ -245,17 +247,20 @@ func (k *holdings) boundBelow(limit algorithm.Limit) {
 	k.pool = upper(k.pool, -limit.Burst)
 }
 
-// receive takes in what host did and wants. Its row holds nothing then. Saved is
-// what it had left.
-func (k *holdings) receive(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (row *row, saved float64) {
+// receive takes in what host did and wants, and bounds the pool, which had before. Saved is what the host had left.
+func (k *holdings) receive(now time.Duration, limit algorithm.Limit, before float64, host uint32, r *account.Report) (row *row, saved float64) {
 	i := k.rows.FindAt(k.found, host)
 	if i != rowset.None {
 		row = k.rows.At(i)
-		saved = k.settle(now, limit, row, r)
+		saved = k.settle(now, limit, before, row, r)
 	} else {
 		row = k.rows.At(k.rows.Add(host))
 		k.pool -= k.ungranted(now, limit, r)
+		if k.pool < -limit.Burst {
+			forgive(k, limit, before)
+		}
 	}
+	k.pool = lower(k.pool, k.room(limit))
 	row.last = now
 	k.want(row, reasonable(r.Wants, limit))
 	return row, saved
@@ -286,9 +291,8 @@ func (k *holdings) advance(now time.Duration, limit algorithm.Limit) {
 	k.at = now
 }
 
-// settle takes back what row holds and charges what its host used instead. It
-// returns how much of it the host had left.
-func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r *account.Report) (left float64) {
+// settle takes back what row holds and charges what its host used instead. It returns how much of it the host had left.
+func (k *holdings) settle(now time.Duration, limit algorithm.Limit, before float64, row *row, r *account.Report) (left float64) {
 	since := account.Seconds(now - row.last)
 	part := row.late.NewPart(now-row.last, r)
 	passed := k.past.Passed(row.last, now, k.limit)
@@ -308,6 +312,9 @@ func (k *holdings) settle(now time.Duration, limit algorithm.Limit, row *row, r 
 		left = lower(left, 0)
 	}
 	k.pool += left
+	if k.pool < -limit.Burst { // all hosts' starters may be many bursts
+		forgive(k, limit, before-float64(row.starter()))
+	}
 	k.drop(row)
 	return left
 }
@@ -322,12 +329,10 @@ func dead(interval time.Duration) time.Duration {
 	return time.Duration(algorithm.Silence * float64(interval))
 }
 
-// sweeps reports whether expire has something to do: it looks at all rows, a few times an
-// interval.
+// sweeps reports whether expire has something to do: it looks at all rows, a few times an interval.
 func (k *holdings) sweeps(now time.Duration) bool { return now-k.swept >= k.interval/4 }
 
-// expire takes back what hosts hold that have been silent for as long as after. It reports
-// whether it has looked at all rows.
+// expire takes back what hosts hold that have been silent for as long as after. It reports whether it has looked at all rows.
 func (k *holdings) expire(now, after time.Duration, gone func(host uint32)) (looked bool) {
 	if !k.sweeps(now) {
 		return false

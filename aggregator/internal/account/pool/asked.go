@@ -143,14 +143,13 @@ func (k *asked) Report(now time.Duration, limit algorithm.Limit, host uint32, r 
 		k.observe(now, limit, host, r, k.always)
 		return account.Grant{}, false
 	}
-	before, news := k.pool, k.new(now)
+	news := k.new(now)
 	var lent float64
 	if news && k.Knows(host) {
 		lent = float64(k.rows.At(k.rows.FindAt(k.found, host)).lent)
 	}
-	row, left := k.receive(now, limit, host, r)
+	row, left := k.receive(now, limit, k.pool, host, r)
 	row.current = true
-	k.bound(limit, before)
 	if now < k.learns {
 		k.listen(row, r)
 		return account.Grant{}, false
@@ -295,8 +294,7 @@ func (k *holdings) need(wants, rate, cost, sigmas float64) float64 {
 }
 
 // follow brings the account up to now, under rule. It reports whether the bucket is
-// the pool, since it was last asked, and fills as that does, because nothing is out: then no
-// fraction of a token is lost, however often the owner is asked.
+// the pool, since it was last asked, and fills as that does, because nothing is out: then no fraction of a token is lost, however often the owner is asked.
 func (k *asked) follow(now time.Duration, rule exactbucket.Rule) (whole bool) {
 	whole = rule == k.rule && k.pool == k.settled && k.lent == 0 && k.rates(1) == 0 && (now >= k.learns || !k.moved && k.out == 0) && k.bucket.Under(rule)
 	since := k.at
@@ -352,8 +350,7 @@ func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
 	}
 }
 
-// Demand implements account.Account. Hosts that ask for each event do not report what
-// they want: what they recently asked for counts.
+// Demand implements account.Account. Hosts that ask for each event do not report what they want: what they recently asked for counts.
 func (k *asked) Demand(yield func(account.Band) bool) {
 	for b := range k.Account.Demand {
 		if k.always {

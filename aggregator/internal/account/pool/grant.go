@@ -19,8 +19,7 @@ const (
 	headroom = 1.1
 )
 
-// grant decides what row's host may do. All sums are without its grant. Saved is what
-// the host has left of what it had, and cost what its largest events cost.
+// grant decides what row's host may do. All sums are without its grant. Saved is what the host has left of what it had, and cost what its largest events cost.
 func (k *holdings) grant(row *row, limit algorithm.Limit, saved, cost float64) account.Grant {
 	wants, horizon := float64(row.wants), account.Seconds(k.params.Horizon)
 	rate := lower(k.fair(wants, limit), limit.Rate)
@@ -39,7 +38,7 @@ func (k *holdings) grant(row *row, limit algorithm.Limit, saved, cost float64) a
 	row.lent = sum.Grains(lent)
 	row.unspent = row.lent + sum.Grains(lower(free, k.starter(limit, cost)))
 	k.lent += float64(row.lent)
-	k.starters += float64(row.starter())
+	k.starters += float64(row.unspent - row.lent)
 	k.pool -= float64(row.lent)
 
 	tokens := float64(row.unspent)
@@ -50,8 +49,7 @@ func (k *holdings) grant(row *row, limit algorithm.Limit, saved, cost float64) a
 	}
 }
 
-// fair is the rate of a host that wants so much: its part, when there is not enough for
-// all.
+// fair is the rate of a host that wants so much: its part, when there is not enough for all.
 func (k *holdings) fair(wants float64, limit algorithm.Limit) float64 {
 	if !(wants > 0) {
 		return 0

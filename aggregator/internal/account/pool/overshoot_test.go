@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate/headgate/aggregator/internal/account"
 	"github.com/headgate/headgate/algorithm"
+	"github.com/headgate/headgate/dynamicconfig"
 )
 
 // crowd are hosts of one key that do the worst that their grants permit. They report when
@@ -181,6 +182,50 @@ func TestHundredsOfHostsThatJoinAtOnce(t *testing.T) {
 		}
 		if c.most < most-float64(hosts)-algorithm.Keep {
 			t.Errorf("%d hosts use %v at once, of at most %v: this test does not try hard enough", hosts, c.most, most)
+		}
+	}
+}
+
+// Hundreds of hosts have an event each to begin with, which is many times the burst. They pay for these events: a debt
+// that is deeper than any charge may make is not forgiven.
+func TestManyHostsPayForTheirStarters(t *testing.T) {
+	c := newCrowd(algorithm.Limit{Rate: 5, Burst: 5})
+	c.join(300, 0)
+	for range 20 {
+		for i := range c.hosts {
+			c.use(i, 1e9)
+		}
+		for range 2 { // after the first, they may have another event each
+			for i := range c.hosts {
+				c.report(i, 0, 0)
+			}
+			c.pass(c.interval)
+		}
+	}
+	if c.most > c.bound() {
+		t.Errorf("%v used beyond the limit, of at most %v", c.most, c.bound())
+	}
+}
+
+// An owner keeps a key whose hosts are gone until its limit has paid for their starters.
+func TestAKeyIsKeptUntilItsStartersArePaidFor(t *testing.T) {
+	c := newCrowd(algorithm.Limit{Rate: 5, Burst: 5})
+	config := reaching(algorithm.NameElastic)
+	config.Rule = &dynamicconfig.Rule{Limit: 5, Burst: 5}
+	c.k.Configure(0, config)
+	c.join(1, 0)
+	c.pass(c.interval)
+	c.join(299, 0)
+	for i := range c.hosts {
+		c.use(i, 1e9)
+	}
+	for i := range c.hosts {
+		c.report(i, 0, 0)
+	}
+	k, _ := c.k.(account.Pooled)
+	for after, want := range map[time.Duration]bool{50 * time.Second: true, 70 * time.Second: false} {
+		if k.Keeps(c.now+after, c.limit, time.Second) != want {
+			t.Errorf("is kept after %v: want %v", after, want)
 		}
 	}
 }

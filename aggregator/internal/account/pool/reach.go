@@ -139,9 +139,7 @@ func (k *holdings) observe(now time.Duration, limit algorithm.Limit, host uint32
 		k.pool = upper(k.pool-r.Allowed, lower(k.pool, account.Deepest(k.terms, limit)))
 		return
 	}
-	before := k.pool
-	row, saved := k.receive(now, limit, host, r)
-	k.bound(limit, before)
+	row, saved := k.receive(now, limit, k.pool, host, r)
 	switch {
 	case current:
 		k.unwant(row)
@@ -239,7 +237,7 @@ func (k *Account) Keeps(now time.Duration, _ algorithm.Limit, lately time.Durati
 
 // fills reports whether a pool that had so many tokens at since is full by now, if no host
 // wants anything: the cluster above gives next to nothing to a key without demand, so what
-// counts is the rule's limit, under which no debt is deeper than this.
+// counts is the rule's limit.
 func (k *holdings) fills(now time.Duration, tokens float64, since time.Duration) bool {
-	return max(tokens, -k.terms.MostDebt())+float64(k.terms.Limit)*account.Seconds(now-since) >= k.terms.Burst
+	return tokens+float64(k.terms.Limit)*account.Seconds(now-since) >= k.terms.Burst
 }

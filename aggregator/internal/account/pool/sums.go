@@ -55,8 +55,9 @@ func (s *sums) room(limit algorithm.Limit) float64 {
 
 // drop removes row from all sums.
 func (s *sums) drop(row *row) {
-	s.lent -= float64(row.out())
-	s.starters -= float64(row.starter())
+	out := row.out()
+	s.lent -= float64(out)
+	s.starters -= float64(row.unspent - out)
 	s.parts.Sub(row.weight)
 	s.unwant(row)
 	row.lent, row.unspent, row.weight = 0, 0, 0
