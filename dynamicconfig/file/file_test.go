@@ -119,6 +119,14 @@ func (w *watched) expect(limit rate.Limit) {
 	}
 }
 
+// reaches waits for limit, whatever comes before it.
+func (w *watched) reaches(limit rate.Limit) {
+	w.t.Helper()
+	for n := w.next(); n.err != nil || n.limit != limit; {
+		n = w.next()
+	}
+}
+
 // expectError waits for an error that has part in its text.
 func (w *watched) expectError(part string) {
 	w.t.Helper()
@@ -344,6 +352,14 @@ func TestEachHopOfAChainOfLinksIsFollowed(t *testing.T) {
 	w.expect(4)
 	write(t, in("end", "4.yaml"), text(5)) // what it leads to
 	w.expect(5)
+	link(in("current", "..", "end", "6.yaml"), in("etc", "limits.yaml"))
+	w.expect(6)
+	must(t, os.Mkdir(in("end", "below"), 0o755))
+	link("../end/below", in("etc", "elsewhere"))
+	link("elsewhere/../7.yaml", in("etc", "limits.yaml")) // above what a link leads to, and not in etc
+	w.expect(7)
+	write(t, in("end", "7.yaml"), text(8))
+	w.expect(8)
 }
 
 // A writer that rests half-way for as long as it likes is not read before it is done.
@@ -447,6 +463,50 @@ func TestThePollIsEnough(t *testing.T) {
 }
 
 // What other files do, and what leaves the content as it was, is no news.
+// Nothing notifies of a folder that is replaced two levels above the file, and a file system over a
+// network notifies of nothing that others write. Both are noticed long before the poll.
+func TestWhatNothingNotifiesOfIsNoticed(t *testing.T) {
+	unnotified := func(s *Source) { s.options.Poll, s.options.Deaf = 0, true }
+	soon := func(t *testing.T, w *watched, limit rate.Limit) {
+		t.Helper()
+		began := time.Now()
+		if w.reaches(limit); time.Since(began) > 2*time.Second {
+			t.Fatalf("noticed after %v", time.Since(began))
+		}
+	}
+	t.Run("a file", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			above := filepath.Join(t.TempDir(), "etc")
+			path := filepath.Join(above, "config", "limits.yaml")
+			must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			write(t, path, text(1))
+			w := watchingAt(t, path, unnotified)
+
+			next := filepath.Join(t.TempDir(), "etc")
+			must(t, os.MkdirAll(filepath.Join(next, "config"), 0o755))
+			write(t, filepath.Join(next, "config", "limits.yaml"), text(2))
+			must(t, os.Rename(above, above+".old"), os.Rename(next, above))
+			soon(t, w, 2)
+			write(t, path, text(30))
+			soon(t, w, 30)
+		})
+	})
+	t.Run("a folder with a link", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			dir, real := t.TempDir(), filepath.Join(t.TempDir(), "real.yaml")
+			path := filepath.Join(dir, "limits.yaml")
+			write(t, real, text(1))
+			must(t, os.Symlink(real, path))
+			w := watchingAt(t, dir, unnotified)
+			write(t, real, text(20))
+			soon(t, w, 20)
+			must(t, os.Remove(path))
+			write(t, path, text(300))
+			soon(t, w, 300)
+		})
+	})
+}
+
 func TestNothingNewIsNotTold(t *testing.T) {
 	w := watching(t)
 	write(t, filepath.Join(filepath.Dir(w.path), "other.yaml"), text(7))

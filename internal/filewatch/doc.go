@@ -10,11 +10,11 @@
 // It follows all the ways in which files change: written in place, replaced by a rename
 // as editors and `sed -i` do, deleted and made again, and behind links that are
 // retargeted, at any hop of a chain of links, as Kubernetes does for a ConfigMap.
-// Notifications make it prompt; a slow poll compares, in case they are lost or the file
-// system has none.
+// Notifications make it prompt. In case they are lost or the file system has none, it
+// compares the times and sizes of the files twice a second, and a slow poll reads them.
 //
 //	notification ─┐
-//	poll ─────────┴─▶ quiet for Settle ─▶ look ─▶ again? ─▶ quiet for Settle ─▶ look …
+//	glance, poll ─┴─▶ quiet for Settle ─▶ look ─▶ again? ─▶ quiet for Settle ─▶ look …
 //
 // Read returns no half of a file: while a process has it open for writing, Read says so,
 // where the system can say so (Linux, for a file that this process owns). Elsewhere a

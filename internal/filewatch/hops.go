@@ -39,7 +39,7 @@ func hops(path string) []string {
 		if filepath.IsAbs(target) {
 			at = filepath.VolumeName(target) + string(filepath.Separator)
 		}
-		rest = append(strings.Split(strings.Trim(filepath.Clean(target), string(filepath.Separator)), string(filepath.Separator)), rest...)
+		rest = append(strings.Split(strings.Trim(target, string(filepath.Separator)), string(filepath.Separator)), rest...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

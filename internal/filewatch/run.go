@@ -4,6 +4,7 @@ package filewatch
 
 import (
 	"context"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,6 +20,10 @@ const (
 	DefaultSettle = 50 * time.Millisecond
 )
 
+// glanceEvery is how often Files asks the system for the times and sizes of the files, if
+// the poll is the default.
+const glanceEvery = 500 * time.Millisecond
+
 // maxSettles bounds how many settle periods files that are never quiet can put off a
 // look.
 const maxSettles = 20
@@ -28,7 +33,10 @@ const maxRetry = time.Second
 
 // Options change how Files watches.
 type Options struct {
-	// Poll is how often look is called without a notification; default DefaultPoll.
+	// Poll is how often look is called without a notification. Default DefaultPoll, and
+	// soon after the time, the size or the identity of a file has changed, which is
+	// compared each half a second: a file system over a network notifies of nothing that
+	// others write, and nothing notifies of a folder that is replaced far above the file.
 	Poll time.Duration
 
 	// Settle is for how long the files must be quiet before look is called; default
@@ -67,6 +75,12 @@ func Files(ctx context.Context, paths []string, o Options, look func() (again bo
 	w.follow()
 	poll := time.NewTicker(w.o.Poll)
 	defer poll.Stop()
+	var glances <-chan time.Time // nil never receives
+	if o.Poll <= 0 {
+		glance := time.NewTicker(glanceEvery)
+		defer glance.Stop()
+		glances = glance.C
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -83,6 +97,11 @@ func Files(ctx context.Context, paths []string, o Options, look func() (again bo
 				lost = nil
 			}
 			w.stir()
+		case <-glances:
+			if now := glance(w.paths); !slices.EqualFunc(now, w.seen, unchanged) {
+				w.seen = now
+				w.stir()
+			}
 		case <-poll.C:
 			w.look(look)
 		case <-w.settle.C:
@@ -103,6 +122,7 @@ type watch struct {
 	retry  time.Duration   // how long the next look waits if the last one asks for it
 	names  map[string]bool // whose changes matter now
 	dirs   []string        // watched now, sorted
+	seen   []fs.FileInfo   // of the files, before they were last looked at
 	deafTo string          // the directory whose watch was last warned about
 }
 
@@ -129,6 +149,7 @@ func newWatch(paths []string, o Options) *watch {
 // look calls look, and has it called again later if it asks for that.
 func (w *watch) look(look func() (again bool)) {
 	w.follow()
+	w.seen = glance(w.paths)
 	if !look() {
 		w.retry = w.o.Settle
 		return
