@@ -271,7 +271,7 @@ func (o *options) taken(name string) { o.fail("headgate: algorithm %q: %w", name
 func (o *options) connect(config Config, watch *processes.Watch) error {
 	switch {
 	case o.transport != nil && (config.Listen != "" || o.own.Listener != nil || o.own.Server.TLS != nil):
-		return errors.New("headgate: WithTransport brings its own listener and TLS: remove Config.Listen, WithListen and WithTLS, or WithTransport")
+		return errors.New("headgate: WithTransport brings its own listener and TLS: remove WithListen, WithTLS and Config.Listen, or WithTransport")
 	case config.Listen != "" && o.own.Listener != nil:
 		return errors.New("headgate: Config.Listen and WithListen both say where to listen: remove one of them")
 	case o.transport == nil:
