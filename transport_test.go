@@ -252,15 +252,15 @@ func TestOptionsThatContradictAreRefused(t *testing.T) {
 	defer l.Close()
 	ca := certtest.New(t)
 	for want, opts := range map[string][]headgate.Option{
-		"needs a certificate":    {headgate.WithTLS(&tls.Config{MinVersion: tls.VersionTLS13})},
-		"needs the authority":    {headgate.WithTLS(&tls.Config{MinVersion: tls.VersionTLS13, Certificates: tlsOf(t, ca).Certificates})},
-		"trusts any host":        {headgate.WithTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: ca.Pool(), Certificates: tlsOf(t, ca).Certificates, InsecureSkipVerify: true})},
-		"WithListen and WithTLS": {headgate.WithListen(l), headgate.WithTransport(new(rpcyarpc.Standalone))},
-		"WithTLS":                {headgate.WithTLS(tlsOf(t, ca)), headgate.WithTransport(new(rpcyarpc.Standalone))},
-		"needs a name for":       {headgate.WithParent("", nil)},
-		"name of an algorithm":   {headgate.WithRemote("", nil)},
-		"remote r is nil":        {headgate.WithRemote("r", nil)},
-		"a name and a function":  {headgate.WithAlgorithm("", nil)},
+		"needs a certificate":   {headgate.WithTLS(&tls.Config{MinVersion: tls.VersionTLS13})},
+		"needs the authority":   {headgate.WithTLS(&tls.Config{MinVersion: tls.VersionTLS13, Certificates: tlsOf(t, ca).Certificates})},
+		"trusts any host":       {headgate.WithTLS(&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: ca.Pool(), Certificates: tlsOf(t, ca).Certificates, InsecureSkipVerify: true})},
+		"remove WithListen":     {headgate.WithListen(l), headgate.WithTransport(new(rpcyarpc.Standalone))},
+		"WithTLS":               {headgate.WithTLS(tlsOf(t, ca)), headgate.WithTransport(new(rpcyarpc.Standalone))},
+		"needs a name for":      {headgate.WithParent("", nil)},
+		"name of an algorithm":  {headgate.WithRemote("", nil)},
+		"remote r is nil":       {headgate.WithRemote("r", nil)},
+		"a name and a function": {headgate.WithAlgorithm("", nil)},
 	} {
 		_, err := headgate.New(headgate.Config{Address: "127.0.0.1:1"}, memory.New(limits(t, fourKeys)), membersAt(t, l), opts...)
 		if err == nil || !strings.Contains(err.Error(), want) {
