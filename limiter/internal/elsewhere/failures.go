@@ -3,6 +3,7 @@
 package elsewhere
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -38,7 +39,11 @@ func (f *Failures) Failed(key, algorithm string, err error, first bool) {
 	case errors.Is(err, stage.ErrBusy): // this host is busy; the remote may be well
 	case !f.warned.Load() && f.silent.Spend(stage.Now(), 1, 1): // also if another remote answers again, or the first failure came too soon after a warning
 		f.warned.Store(true)
-		f.Log.Warn("a key's owner, or its remote bucket, does not answer; its keys fall back", "key", key, "algorithm", algorithm, "others", f.unlogged.Swap(0), "error", err)
+		args := []any{"key", key, "algorithm", algorithm, "others", f.unlogged.Swap(0), "error", err}
+		if errors.Is(err, context.DeadlineExceeded) {
+			args = append(args, "hint", "if it is up, the network takes longer than ask_timeout, or than the timeout for Redis: raise that, or choose elastic, which asks nothing")
+		}
+		f.Log.Warn("a key's owner, or its remote bucket, does not answer; its keys fall back", args...)
 	default:
 		f.unlogged.Add(1)
 	}
