@@ -4,6 +4,7 @@ package daemon
 
 import (
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -14,6 +15,30 @@ const sharedRules = `
 limits:
   - {key: "*", limit: 100/s, algorithm: fair-share, lease: 60s, recalculate: 0s, learning: 0s}
 `
+
+// Names that hold personal data are not in the log, whatever is wrong with a request.
+func TestThePrivateNamesOfDoormansClientsAreNotLogged(t *testing.T) {
+	c := config(t)
+	c.Limits = write(t, "limits.yaml", `limits: [{key: "of:*", limit: 1/s, algorithm: auto, private: true}]`)
+	log, logged := recording()
+	d, err := Start(t.Context(), c, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	capacity := doormanpb.NewCapacityClient(dial(t, d.Edge()))
+	wantsOf(t, capacity, "me", "of:alice", 1e300, nil) // corrected, and refused
+	if err := d.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"a request was corrected", "a resource gets no lease"} {
+		if !strings.Contains(logged(), line) {
+			t.Errorf("%q is not logged", line)
+		}
+	}
+	if !strings.Contains(logged(), "of:#") || strings.Contains(logged(), "alice") {
+		t.Errorf("logged %s", logged())
+	}
+}
 
 // Doorman's server dies of clients that release while others ask.
 func TestDoormansClientsMayAskAndReleaseAtOnce(t *testing.T) {

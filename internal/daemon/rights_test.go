@@ -134,6 +134,15 @@ callers:
 	expect("a lease", err, codes.OK)
 	_, err = doormanpb.NewCapacityClient(asOrders).GetCapacity(t.Context(), lease("other"))
 	expect("a lease of another key", err, codes.PermissionDenied)
+	both := lease("other")
+	both.Resource = append(both.Resource, lease("k:a").Resource...)
+	if got, err := doormanpb.NewCapacityClient(asOrders).GetCapacity(t.Context(), both); err != nil || len(got.GetResponse()) != 1 || got.GetResponse()[0].GetResourceId() != "k:a" {
+		t.Errorf("a lease of two keys, one of which is allowed: %v, %v", got, err)
+	}
+	_, err = doormanpb.NewCapacityClient(asOrders).ReleaseCapacity(t.Context(), &doormanpb.ReleaseCapacityRequest{ClientId: &id, ResourceId: []string{"", "k:a"}})
+	expect("a release with an empty name", err, codes.OK)
+	_, err = doormanpb.NewCapacityClient(edge).ReleaseCapacity(t.Context(), &doormanpb.ReleaseCapacityRequest{ClientId: &id, ResourceId: []string{""}})
+	expect("a stranger's release", err, codes.Unauthenticated)
 	_, err = grpc_health_v1.NewHealthClient(edge).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{})
 	expect("health", err, codes.OK)
 	for name, want := range map[string]bool{"orders": true, "stranger": false} {

@@ -34,7 +34,14 @@ func serveDecider(s grpc.ServiceRegistrar, d *Daemon) {
 
 // serveDoorman is for Doorman's clients, and for its servers downstream.
 func serveDoorman(s grpc.ServiceRegistrar, d *Daemon) {
-	doorman.NewServer(d.node.Claimant(), doorman.ServerOptions{Address: d.edgeAddress, Identify: access.Identity, Scope: d.metrics.Scope(), Log: d.log}).Register(s)
+	o := doorman.ServerOptions{
+		Address: d.edgeAddress, Identify: access.Identity, Scope: d.metrics.Scope(), Log: d.log,
+		Show: func(resource string) string { return d.node.Limits().Current().Shown(resource) },
+	}
+	if d.access.Policy != nil {
+		o.May = d.access.MayUse
+	}
+	doorman.NewServer(d.node.Claimant(), o).Register(s)
 }
 
 // serveQuotaservice is for quotaservice's clients. The node's own limiters

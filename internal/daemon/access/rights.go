@@ -24,7 +24,7 @@ import (
 	"github.com/headgate/headgate/rpc/usage"
 )
 
-// Call is the interceptor that finds out who calls, and whether it may use all keys of
+// Call is the interceptor that finds out who calls, and whether it may use the keys of
 // the request. Health checks have no keys.
 func (a *Access) Call(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	keys, decides := keysOf(request)
@@ -43,24 +43,14 @@ func (a *Access) Call(ctx context.Context, request any, _ *grpc.UnaryServerInfo,
 	return handle(callers.With(ctx, caller), request)
 }
 
-// keysOf are the keys that a request is about; false if it does not decide about any. A
-// request that cannot be read has none: its server refuses it.
+// keysOf are the keys that a caller must have a right to, or else its request is refused; false if it
+// does not decide about any. A request that cannot be read has none: its server refuses it.
 func keysOf(request any) (keys []string, decides bool) {
 	switch r := request.(type) {
 	case *quotaservicepb.AllowRequest:
 		return []string{bucketkey.Of(r.GetNamespace(), r.GetBucketName())}, true
-	case *doormanpb.GetCapacityRequest:
-		for _, resource := range r.GetResource() {
-			keys = append(keys, resource.GetResourceId())
-		}
-		return keys, true
-	case *doormanpb.GetServerCapacityRequest:
-		for _, resource := range r.GetResource() {
-			keys = append(keys, resource.GetResourceId())
-		}
-		return keys, true
-	case *doormanpb.ReleaseCapacityRequest:
-		return r.GetResourceId(), true
+	case *doormanpb.GetCapacityRequest, *doormanpb.GetServerCapacityRequest, *doormanpb.ReleaseCapacityRequest:
+		return nil, true // their server asks MayUse about each resource
 	case *headgatepb.UpdateRequest:
 		return keysOfPayload(r), true
 	}
@@ -121,6 +111,11 @@ func (a *Access) Wrap(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r.WithContext(callers.With(r.Context(), caller)))
 	})
+}
+
+// MayUse returns why the caller whose call has ctx may not use key.
+func (a *Access) MayUse(ctx context.Context, key string) error {
+	return a.may(callers.From(ctx), rpcedge.Take, key)
 }
 
 // MayOverHTTP returns why the caller whose request of HTTP has ctx may not do something

@@ -96,7 +96,7 @@ func (s *Server) amended(host string, a *amends) {
 	s.metrics.clamped.Inc(a.clamped)
 	s.metrics.leftOut.Inc(a.leftOut)
 	if a.reason != "" && s.corrected.passes(s.now()) {
-		s.log.Warn("a request was corrected", "host", host, "resource", fmt.Sprintf("%.100s", a.about), "reason", a.reason, "clamped", a.clamped, "left_out", a.leftOut)
+		s.log.Warn("a request was corrected", "host", host, "resource", fmt.Sprintf("%.100s", s.show(a.about)), "reason", a.reason, "clamped", a.clamped, "left_out", a.leftOut)
 	}
 }
 

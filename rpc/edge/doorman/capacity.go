@@ -95,11 +95,11 @@ func lease[R resource](ctx context.Context, s *Server, kind, id string, resource
 	var a amends
 	asked := &claims.Claims{Rows: make([]claims.Claim, 0, len(resources))}
 	rows := make([]int, 0, len(resources)) // of asked: which resource it is
-	seen := make(map[string]bool)
+	named := names{server: s, seen: make(map[string]bool)}
 	for i, r := range resources {
 		a.resource = r.GetResourceId()
 		claim := claims.Claim{Key: a.resource, Host: host}
-		if err := checkResource(claim.Key, seen); err != nil {
+		if err := named.check(ctx, claim.Key); err != nil {
 			a.leaveOut(err)
 			continue
 		}
@@ -111,6 +111,9 @@ func lease[R resource](ctx context.Context, s *Server, kind, id string, resource
 		asked.Rows, rows = append(asked.Rows, claim), append(rows, i)
 	}
 	s.amended(host, &a)
+	if err := named.refused(len(rows)); err != nil {
+		return nil, err
+	}
 	answered, errs, err := s.claim(ctx, asked)
 	if err != nil {
 		return nil, err
@@ -134,20 +137,23 @@ func (s *Server) ReleaseCapacity(ctx context.Context, r *doormanpb.ReleaseCapaci
 	}
 	var a amends
 	asked := &claims.Claims{}
-	seen := make(map[string]bool, len(r.GetResourceId()))
+	named := names{server: s, seen: make(map[string]bool, len(r.GetResourceId()))}
 	for _, id := range r.GetResourceId() {
 		// Clients that close send an empty id along.
-		if id == "" || seen[id] {
+		if id == "" || named.seen[id] {
 			continue
 		}
 		a.resource = id
-		if err := checkResource(id, seen); err != nil {
+		if err := named.check(ctx, id); err != nil {
 			a.leaveOut(err) // it was never leased
 			continue
 		}
 		asked.Rows = append(asked.Rows, claims.Claim{Key: id, Host: host, Release: true})
 	}
 	s.amended(host, &a)
+	if err := named.refused(len(asked.Rows)); err != nil {
+		return nil, err
+	}
 	_, errs, err := s.claim(ctx, asked)
 	if err != nil {
 		return nil, err
@@ -187,7 +193,7 @@ func (s *Server) grumble(asked *claims.Claims, leases *claims.Leases) {
 		return
 	}
 	if s.grumbled.passes(s.now()) {
-		s.log.Warn("a resource gets no lease", "resource", asked.Rows[i].Key, "host", asked.Rows[i].Host, "reason", leases.Rows[i].Refused)
+		s.log.Warn("a resource gets no lease", "resource", s.show(asked.Rows[i].Key), "host", asked.Rows[i].Host, "reason", leases.Rows[i].Refused)
 	}
 }
 

@@ -3,6 +3,7 @@
 package doorman
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -56,6 +57,32 @@ func (s *Server) identified(ctx context.Context) (identity string, ok bool, err 
 		identity, ok = s.identify(ctx)
 	}
 	return identity, ok, err
+}
+
+// names are the resources of one request.
+type names struct {
+	server    *Server
+	seen      map[string]bool
+	forbidden error // why the first that who calls may not use is left out
+}
+
+// check checks the name of a resource that comes after those seen, and adds it to them.
+func (n *names) check(ctx context.Context, id string) error {
+	if err := checkResource(id, n.seen); err != nil || n.server.may == nil {
+		return err
+	}
+	err := n.server.may(ctx, id)
+	n.forbidden = cmp.Or(n.forbidden, err)
+	return err
+}
+
+// refused is why a request is refused of whose resources so many are left: who calls may use none
+// that it names.
+func (n *names) refused(left int) error {
+	if left > 0 || n.forbidden == nil {
+		return nil
+	}
+	return status.Error(codes.PermissionDenied, n.forbidden.Error())
 }
 
 // checkResource checks the name of a resource that comes after those seen, and

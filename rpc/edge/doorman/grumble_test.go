@@ -27,10 +27,13 @@ func (refuser) Claim(_ context.Context, asked *claims.Claims) (*claims.Leases, [
 	return leases, nil
 }
 
+// shown is what the log may have of a private name.
+func shown(resource string) string { return "#" + resource }
+
 func TestWhyAResourceGetsNoLeaseIsLoggedNowAndThen(t *testing.T) {
 	var log bytes.Buffer
 	now := time.Unix(1e9, 0)
-	s := NewServer(refuser{}, ServerOptions{Address: "here:1", Log: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }})
+	s := NewServer(refuser{}, ServerOptions{Address: "here:1", Log: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }, Show: shown})
 	for _, step := range []struct {
 		after time.Duration
 		ids   []string
@@ -53,7 +56,7 @@ func TestWhyAResourceGetsNoLeaseIsLoggedNowAndThen(t *testing.T) {
 		}
 		got := log.String()
 		log.Reset()
-		if strings.Count(got, "\n") != step.lines || step.lines > 0 && !strings.Contains(got, `resource=no host=client/c reason="it hands out no leases"`) {
+		if strings.Count(got, "\n") != step.lines || step.lines > 0 && !strings.Contains(got, `resource=#no host=client/c reason="it hands out no leases"`) {
 			t.Errorf("at %v: logged %q, want %d lines", now, got, step.lines)
 		}
 	}
@@ -62,7 +65,7 @@ func TestWhyAResourceGetsNoLeaseIsLoggedNowAndThen(t *testing.T) {
 func TestCorrectionsAreLoggedNowAndThen(t *testing.T) {
 	var log bytes.Buffer
 	now := time.Unix(1e9, 0)
-	s := NewServer(refuser{}, ServerOptions{Address: "here:1", Log: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }})
+	s := NewServer(refuser{}, ServerOptions{Address: "here:1", Log: slog.New(slog.NewTextHandler(&log, nil)), Now: func() time.Time { return now }, Show: shown})
 	for _, step := range []struct {
 		after time.Duration
 		lines int
@@ -75,7 +78,7 @@ func TestCorrectionsAreLoggedNowAndThen(t *testing.T) {
 		}
 		got := log.String()
 		log.Reset()
-		if strings.Count(got, "\n") != step.lines || step.lines > 0 && !strings.Contains(got, `host=client/c resource=huge reason="wants is 1e+300; 2^53 is the most" clamped=1 left_out=1`) {
+		if strings.Count(got, "\n") != step.lines || step.lines > 0 && !strings.Contains(got, `host=client/c resource=#huge reason="wants is 1e+300; 2^53 is the most" clamped=1 left_out=1`) {
 			t.Errorf("at %v: logged %q, want %d lines", now, got, step.lines)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
 
 	"github.com/headgate/headgate/internal/rpctest"
 	"github.com/headgate/headgate/rpc"
@@ -63,6 +64,56 @@ func TestABadResourceIsLeftOutAndTheOthersAreServed(t *testing.T) {
 				t.Errorf("%d resources left out were counted", n)
 			}
 		})
+	}
+}
+
+// Nor does a resource that the client may not use cost it the others. Of a request that names no other,
+// the answer says why.
+func TestAForbiddenResourceIsLeftOutAndTheOthersAreServed(t *testing.T) {
+	c := newClock()
+	l := newLedger(t, limits, c.now)
+	w := &world{t: t, now: c.now, pass: c.pass}
+	w.serve(&claims.Claimant{Host: "me", Placement: everywhere{}, Peers: only{l}}, doorman.ServerOptions{Now: c.now, May: func(_ context.Context, resource string) error {
+		if resource != "fair" {
+			return fmt.Errorf("%q is for others", resource)
+		}
+		return nil
+	}})
+	forbidden := func(err error) bool {
+		return status.Code(err) == codes.PermissionDenied && contains(err, `"static" is for others`)
+	}
+	got, err := w.client.GetCapacity(t.Context(), twoResources())
+	if err != nil || len(got.GetResponse()) != 1 || got.GetResponse()[0].GetResourceId() != "fair" || got.GetResponse()[0].GetGets().GetCapacity() != 10 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	if n := w.counters()["doorman.resources_left_out"]; n != 1 {
+		t.Errorf("%d resources left out were counted", n)
+	}
+	one := twoResources()
+	one.Resource = one.Resource[1:]
+	if got, err := w.client.GetCapacity(t.Context(), one); !forbidden(err) {
+		t.Errorf("of another's resource alone: %v, %v", got, err)
+	}
+	band := []*doormanpb.PriorityBandAggregate{{Priority: new(int64(0)), NumClients: new(int64(1)), Wants: new(5.0)}}
+	servers := &doormanpb.GetServerCapacityRequest{ServerId: new("s"), Resource: []*doormanpb.ServerCapacityResourceRequest{
+		{ResourceId: new("static"), Wants: band}, {ResourceId: new("fair"), Wants: band},
+	}}
+	if got, err := w.client.GetServerCapacity(t.Context(), servers); err != nil || len(got.GetResponse()) != 1 || got.GetResponse()[0].GetResourceId() != "fair" {
+		t.Errorf("a server: %v, %v", got, err)
+	}
+
+	// Clients that close send an empty id along. What they may use is free then.
+	if _, err := w.client.ReleaseCapacity(t.Context(), &doormanpb.ReleaseCapacityRequest{ClientId: new("a"), ResourceId: []string{"", "static", "fair"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.get("b", "fair", 115, nil); got.GetGets().GetCapacity() != 115 {
+		t.Errorf("after the release, another client gets %v", got)
+	}
+	if _, err := w.client.ReleaseCapacity(t.Context(), &doormanpb.ReleaseCapacityRequest{ClientId: new("a"), ResourceId: []string{"", "static"}}); !forbidden(err) {
+		t.Errorf("a release of another's resource alone: %v", err)
+	}
+	if _, err := w.client.ReleaseCapacity(t.Context(), &doormanpb.ReleaseCapacityRequest{ClientId: new("a"), ResourceId: []string{""}}); err != nil {
+		t.Errorf("a release of nothing: %v", err)
 	}
 }
 

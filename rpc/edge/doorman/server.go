@@ -48,8 +48,16 @@ type ServerOptions struct {
 	// False: the caller has none.
 	Identify func(ctx context.Context) (identity string, ok bool)
 
+	// May, when not nil, returns why who calls may not use a resource. That one is left out of
+	// the answer, as a bad one is. If it is all that a request names, the call is refused.
+	May func(ctx context.Context, resource string) error
+
 	// Scope is where metrics go; default nowhere.
 	Scope tally.Scope
+
+	// Show, when not nil, returns what Log may have of a resource's name, which may be
+	// private; default the name.
+	Show func(resource string) string
 
 	// Log receives why resources get no lease and what was corrected in requests,
 	// which Doorman's answers cannot say: at most one line a minute of each.
@@ -68,10 +76,12 @@ type Server struct {
 	claims       Claimer
 	maxResources int
 	identify     func(context.Context) (string, bool)
+	may          func(context.Context, string) error
 	now          func() time.Time
 	told         *told
 	metrics      metrics
 	log          *slog.Logger
+	show         func(resource string) string
 	grumbled     onceAMinute // of refusals
 	corrected    onceAMinute // of corrections
 	discovery    *doormanpb.DiscoveryResponse
@@ -85,8 +95,10 @@ func NewServer(claims Claimer, o ServerOptions) *Server {
 		claims:       claims,
 		maxResources: min(cmp.Or(max(o.MaxResources, 0), DefaultMaxResources), rpc.MaxKeys),
 		identify:     o.Identify,
+		may:          o.May,
 		now:          o.Now,
 		log:          o.Log,
+		show:         o.Show,
 		told:         newTold(),
 		discovery: &doormanpb.DiscoveryResponse{
 			Mastership: &doormanpb.Mastership{MasterAddress: new(o.Address)},
@@ -95,6 +107,9 @@ func NewServer(claims Claimer, o ServerOptions) *Server {
 	}
 	if s.now == nil {
 		s.now = time.Now
+	}
+	if s.show == nil {
+		s.show = func(resource string) string { return resource }
 	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
