@@ -42,7 +42,7 @@ type connKey struct{}
 
 // withConn is the context of requests on a connection.
 func withConn(ctx context.Context, conn net.Conn) context.Context {
-	return context.WithValue(ctx, connKey{}, conn)
+	return withAge(context.WithValue(ctx, connKey{}, conn))
 }
 
 // Conn is the connection on which the request of HTTP with ctx came.

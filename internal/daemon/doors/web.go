@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"sync"
@@ -53,7 +54,7 @@ func (w *Web) HangUp() {
 
 // Serve begins to answer with handler. meter may be nil.
 func (w *Web) Serve(handler http.Handler, panics *Panics, meter *Meter, log *slog.Logger) {
-	handler = w.untilRetired(holdBodies(panics.wrap(handler)))
+	handler = w.untilRetired(untilOld(holdBodies(panics.wrap(handler))))
 	if meter != nil {
 		handler = meter.timed(handler)
 	}
@@ -77,6 +78,24 @@ func (w *Web) untilRetired(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(to, r)
 	})
+}
+
+// untilOld has each connection end with its next answer when it is as old as the edge's may become: its
+// certificate may have ended since, or its authority may have gone. Not all end at once.
+func untilOld(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(to http.ResponseWriter, r *http.Request) {
+		if until, ok := r.Context().Value(ageKey{}).(time.Time); ok && time.Now().After(until) {
+			to.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(to, r)
+	})
+}
+
+type ageKey struct{}
+
+// withAge is the context of requests on a connection, with when it is old.
+func withAge(ctx context.Context) context.Context {
+	return context.WithValue(ctx, ageKey{}, time.Now().Add(maxAge-rand.N(maxAge/10)))
 }
 
 // Stop lets requests end for as long as drain, and ends the others, which is no
