@@ -265,12 +265,22 @@ func (r reader) number(n ast.Node, who string) (float64, bool) {
 	text, quoted, ok := strictyaml.Plain(r.Resolve(n))
 	f, err := quantity.ParseNumber(text)
 	if ok && !quoted && err == nil {
-		return f, true
+		return f, r.inBase10(n, who, text)
 	}
 	if !r.empty(n) {
 		r.Add(strictyaml.Place(n), "%s: is %s: write a number, as in 500", who, r.Kind(n))
 	}
 	return 0, false
+}
+
+// inBase10 reports whether Doorman reads the number text in base 10: 010 is 8 there.
+func (r reader) inBase10(n ast.Node, who, text string) bool {
+	digits := strings.TrimLeft(text, "+-")
+	if len(digits) < 2 || digits[0] != '0' || strings.Trim(digits, "01234567") != "" {
+		return true
+	}
+	r.Add(strictyaml.Place(n), "%s: is %s, which Doorman reads in base 8: write the number that is meant, without a 0 before it", who, text)
+	return false
 }
 
 func (r reader) inRange(n ast.Node, who string, f float64) bool {
@@ -287,7 +297,7 @@ func (r reader) seconds(n ast.Node, who string) (time.Duration, bool) {
 	s, err := strconv.ParseInt(strings.TrimPrefix(text, "+"), 10, 64)
 	if ok && !quoted && err == nil {
 		s = min(max(s, -maxSeconds), maxSeconds)
-		return time.Duration(s) * time.Second, true
+		return time.Duration(s) * time.Second, r.inBase10(n, who, text)
 	}
 	if !r.empty(n) {
 		r.Add(strictyaml.Place(n), "%s: is %s: write whole seconds, as in 60", who, r.Kind(n))
