@@ -44,8 +44,34 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 			want: "refused: this host's part of the limit has too few tokens; the same event would be allowed in", now: "all of it is used: the next token is there in",
 		},
 		"asked and refused": {
-			rule: "limit: 600/h, burst: 60, algorithm: auto", do: func(n *headgate.Node) { drain(n, "k") },
-			want: "refused: ", now: "auto asks the key's owner for more",
+			refuses: true,
+			rule:    "limit: 600/h, burst: 60, algorithm: auto", do: func(n *headgate.Node) { drain(n, "k") },
+			want: "refused: ", now: "the key's owner, which this host has just asked for more, had none either, or did not answer: it may have a token in",
+		},
+		"asked and refused, and the owner may have more by now": {
+			rule: "limit: 600/h, burst: 60, algorithm: auto", do: func(n *headgate.Node) {
+				drain(n, "k")
+				time.Sleep(2 * time.Second) // of virtual time: a refusal stands for less
+			},
+			want: "refused: ", now: "auto asks the key's owner for more, unless it asked too often",
+		},
+		"asked and refused, of a soft limit": {
+			rule: "limit: 600/h, burst: 60, algorithm: auto, enforce: 0%", do: func(n *headgate.Node) {
+				for range 100 {
+					n.For("k").Allow()
+				}
+			},
+			want: "over the limit, and let through: the rule is enforced for 0% only", now: "; the rule is enforced for 0% of what is over it, and lets the rest through",
+		},
+		"asked and refused, of a staged percent": {
+			refuses: true,
+			rule:    "limit: 600/h, burst: 60, algorithm: auto, enforce: 50%", do: func(n *headgate.Node) { drain(n, "k") },
+			want: "refused: ", now: "; the rule is enforced for 50% of what is over it, and lets the rest through",
+		},
+		"the limit is 0, under auto": {
+			refuses: true,
+			rule:    "limit: 0/s, algorithm: auto", do: func(n *headgate.Node) { n.For("k").Allow() },
+			want: "refused: ", now: "the limit is 0: nothing is allowed",
 		},
 		"exact": {
 			refuses: true,

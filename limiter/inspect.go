@@ -69,7 +69,7 @@ type ShareStatus struct {
 		Asks, Granted, Withheld int64
 		// Lent is how many tokens the owner lent beside events and ahead of them.
 		Lent int64
-		// Pause is for how long asking is known not to help; 0 if it may help now.
+		// Pause is after how long the owner, which has just refused a token, may have one; 0 if asking may help.
 		Pause time.Duration
 	}
 	// Allowed and Rejected count cost since the key came to life. What was rejected because it
@@ -202,7 +202,7 @@ func statusOf(now stage.Instant, of share.Part) ShareStatus {
 		asked := a.Asked()
 		to := &st.Asked
 		to.Asks, to.Granted, to.Withheld, to.Lent = asked.Asks, asked.Granted, asked.Withheld, asked.Lent
-		to.Pause = max(a.NotBefore().Sub(now), 0)
+		to.Pause = a.Pause(now)
 	}
 	return st
 }

@@ -31,7 +31,7 @@ func (k *Key) because(rule *dynamicconfig.Rule, sh *limiter.ShareStatus, hosts i
 		say = k.slots(rule, sh.Aside)
 	case k.Fallback:
 		say = k.inFallback(rule, hosts)
-	case k.Asks && k.Algorithm == limiter.Auto && rule.Limit == 0:
+	case k.Algorithm == limiter.Auto && rule.Limit == 0:
 		k.Refuses = true
 		say = []string{"the limit is 0: nothing is allowed"}
 	case k.Asks && k.Algorithm == limiter.Auto:
@@ -47,7 +47,7 @@ func (k *Key) because(rule *dynamicconfig.Rule, sh *limiter.ShareStatus, hosts i
 	case k.Tokens == nil:
 		say = []string{"everything is allowed"}
 	default:
-		say = k.part(rule)
+		say = k.part(rule, sh.Asked.Pause)
 	}
 	k.Because = strings.Join(k.enforced(rule, say), "; ")
 }
@@ -165,18 +165,30 @@ func (k *Key) inFallback(rule *dynamicconfig.Rule, hosts int) []string {
 // gossip is the algorithm under which each host has a bucket of the whole limit.
 const gossip = "gossip"
 
-// part says what this host has of the limit.
-func (k *Key) part(rule *dynamicconfig.Rule) []string {
+// part says what this host has of the limit. Under auto, the key's owner has just refused more than
+// that, and may have a token after pause; 0 if asking it may help now.
+func (k *Key) part(rule *dynamicconfig.Rule, pause time.Duration) []string {
 	has := fmt.Sprintf("this host has %s of %s", perSecond(value(k.Limit)), rule.Amount())
-	if k.Weight > 0 {
+	if k.Weight >= 1e-5 {
 		has = fmt.Sprintf("this host has %s%% of %s, which is %s", number(100*k.Weight), rule.Amount(), perSecond(value(k.Limit)))
 	}
-	say := append([]string{has}, k.tokens(rule)...)
-	if k.Refuses && k.Algorithm == limiter.Auto {
-		say = append(say, "auto asks the key's owner for more, unless it asked too often or the owner has just refused")
-		k.Refuses = false
+	if k.Algorithm != limiter.Auto {
+		return append([]string{has}, k.tokens(rule)...)
 	}
-	return say
+	if value(k.Limit) < 0.001 {
+		has = fmt.Sprintf("this host holds no part of the limit of %s, but tokens that the key's owner lends it", rule.Amount())
+	}
+	say := append([]string{has}, k.tokens(rule)...)
+	switch {
+	case !k.Refuses:
+		return say
+	case value(k.Limit) < 0.001 && value(k.Tokens) > -0.5:
+		say[1] = "it has none now"
+	}
+	if k.Refuses = pause > 0; k.Refuses {
+		return append(say, fmt.Sprintf("the key's owner, which this host has just asked for more, had none either, or did not answer: it may have a token in %v", round(pause)))
+	}
+	return append(say, "auto asks the key's owner for more, unless it asked too often")
 }
 
 // tokens says whether there are enough for an event that costs 1: a whole one, or less under

@@ -81,6 +81,9 @@ func TestALookSaysWhatTheNextEventGets(t *testing.T) {
 				release, ok := g.For(key).TryAcquire(1)
 				held = append(held, release)
 				elsewhere := k.Asks || k.Algorithm == limiter.Auto
+				if ok && k.Refuses && k.Algorithm == limiter.Auto && !k.Fallback { // without a grant, the owner may answer again
+					rt.Fatalf("under auto: allowed, and Look says %q of %s", k.Because, limits.Text())
+				}
 				if ok == k.Refuses && !elsewhere && (k.InUse || k.Refuses) { // a key that is not in use may have begun in debt
 					rt.Fatalf("allowed: %t, and Look says %q of %s", ok, k.Because, limits.Text())
 				}

@@ -97,9 +97,6 @@ func (r *refused) holds(now stage.Instant) bool {
 	return now < r.until && r.until.Sub(now) <= longestPause
 }
 
-// Until is when an event such as the last one that was refused may be asked for again.
-func (r *Refusal) Until() stage.Instant { return r.until }
-
 // RetryAfter is how long a caller should wait whose event is refused at now as the last one was, where
 // the bucket says otherwise: until the first of the two may have the tokens.
 func (r *Refusal) RetryAfter(now stage.Instant, otherwise time.Duration) time.Duration {

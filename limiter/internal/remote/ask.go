@@ -292,11 +292,11 @@ func (a *asker) Asked() share.Asked {
 	return share.Asked{Asks: s.asked.Load(), Granted: s.granted.Load(), Withheld: s.withheld.Load(), Lent: s.lent.Load()}
 }
 
-// NotBefore is the Instant until which asking for an event such as the last one that
-// was refused is known not to help. Safe for concurrent use.
-func (a *asker) NotBefore() stage.Instant {
-	if last := a.lastRefusal(); last != nil {
-		return last.Until()
+// Pause is after how long the owner may have a token for an event that costs 1 and cannot wait; 0 if
+// asking for it at now may help. Safe for concurrent use.
+func (a *asker) Pause(now stage.Instant) time.Duration {
+	if retry, stands := a.lastRefusal().Stands(stage.Request{Now: now, N: 1}); stands {
+		return retry.Sub(now)
 	}
 	return 0
 }
