@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/headgate/headgate/internal/admin/api/reply"
 	"github.com/headgate/headgate/internal/printable"
@@ -26,6 +28,7 @@ type Client struct {
 	client *http.Client
 	base   string // of URLs
 	token  string
+	wait   time.Duration // for an answer, in Ask; 0 is for ever
 }
 
 // Open sends a request. fields are those of its header, by turns name and value. The caller
@@ -41,8 +44,13 @@ func (c *Client) Open(ctx context.Context, method, path, body string, fields ...
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Set(fields[i], fields[i+1])
 	}
+	sent := false
+	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent = true }}))
 	answer, err := c.client.Do(r)
-	if err != nil {
+	switch {
+	case err != nil && sent && changes(method, path):
+		return nil, inDoubt(unanswered(err, r.URL.Host))
+	case err != nil:
 		return nil, unanswered(err, r.URL.Host)
 	}
 	if answer.StatusCode < 300 {
@@ -71,6 +79,17 @@ func (c *Client) Open(ctx context.Context, method, path, body string, fields ...
 	return nil, &p
 }
 
+// changes reports whether a request may change something, and is not a question alone.
+func changes(method, path string) bool {
+	path, query, _ := strings.Cut(path, "?")
+	return method != http.MethodGet && path != "/v1/limits/check" && path != "/v1/limits/dry-run" && !strings.Contains(query, "dry_run=true")
+}
+
+// inDoubt is err, after which the decider may have done what it was asked for.
+func inDoubt(err error) error {
+	return fmt.Errorf("%w. It may have done what it was asked for: before you ask again, look with headgate events or headgate limits history", err)
+}
+
 // unanswered is err, which a request to a decider at host had in place of an answer, with what to do.
 func unanswered(err error, host string) error {
 	if failed, ok := errors.AsType[*url.Error](err); ok {
@@ -83,8 +102,10 @@ func unanswered(err error, host string) error {
 		return fmt.Errorf("what listens at %s does not speak HTTP: is it the decider's --edge, --listen or --gossip-address? Name its --admin address; if that has a certificate, name its authority with --ca", host)
 	case strings.Contains(text, "server gave HTTP response to HTTPS client"):
 		return fmt.Errorf("the decider has no --admin-cert at %s: leave out --ca, --cert and --key, and mind that others on the network can read your token then", host)
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return fmt.Errorf("what listens at %s hung up: look whether the decider runs, and has --admin %[1]s, which is not its --edge", host)
+	case errors.Is(err, context.Canceled) || strings.HasSuffix(text, "signal received"): // as of signal.NotifyContext
+		return fmt.Errorf("there was no answer of the decider at %s yet: %w", host, err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("the decider at %s did not answer in time: look whether it runs, and can be reached from here, or wait longer with --timeout", host)
 	case stranger:
@@ -95,6 +116,11 @@ func unanswered(err error, host string) error {
 
 // Ask sends a request, and puts the answer into v, a pointer.
 func (c *Client) Ask(ctx context.Context, method, path, body string, v any, fields ...string) error {
+	if c.wait > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.wait)
+		defer cancel()
+	}
 	answer, err := c.Open(ctx, method, path, body, fields...)
 	if err != nil {
 		return err
@@ -102,6 +128,10 @@ func (c *Client) Ask(ctx context.Context, method, path, body string, v any, fiel
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
+		err = fmt.Errorf("the answer ended in the middle: %w", unanswered(err, answer.Request.URL.Host))
+		if changes(method, path) {
+			err = inDoubt(err)
+		}
 		return err
 	}
 	return json.NewDecoder(bytes.NewReader(text)).Decode(v)

@@ -4,6 +4,7 @@ package adminclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -124,6 +125,83 @@ func TestAnAdminThatHangsUpOrIsSlowSaysWhatToLookAt(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// A change whose answer does not arrive may be stored. The error says so, of changes that were sent.
+func TestAChangeWithoutAnAnswerIsInDoubt(t *testing.T) {
+	t.Parallel()
+	done := make(chan struct{})
+	cut := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Query().Get("end") {
+		case "hang":
+			<-done
+		case "middle":
+			w.Header().Set("Content-Length", "100")
+			fmt.Fprint(w, "{")
+		}
+		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			c.Close()
+		}
+	}))
+	defer cut.Close()
+	defer close(done)
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	const doubt = "It may have done what it was asked for: before you ask again, look"
+	for _, tt := range []struct {
+		at           *httptest.Server
+		method, path string
+		doubt        bool
+		want         string
+	}{
+		{cut, http.MethodPut, "/v1/limits?message=x&end=hang", true, "did not answer in time"},
+		{cut, http.MethodPut, "/v1/limits?message=x", true, "hung up"},
+		{cut, http.MethodPut, "/v1/limits?message=x&end=middle", true, "the answer ended in the middle"},
+		{cut, http.MethodPost, "/v1/keys/reset?key=k", true, "hung up"},
+		{cut, http.MethodDelete, "/v1/trace?key=dry_run", true, "hung up"},
+		{cut, http.MethodPut, "/v1/limits?dry_run=true", false, "hung up"},
+		{cut, http.MethodPost, "/v1/limits/check", false, "hung up"},
+		{cut, http.MethodPost, "/v1/limits/dry-run", false, "hung up"},
+		{cut, http.MethodGet, "/v1/keys", false, "hung up"},
+		{gone, http.MethodPut, "/v1/limits?message=x", false, "connection refused"},
+	} {
+		a := Decider{Address: tt.at.Listener.Addr().String(), Timeout: 10 * time.Second}
+		if strings.HasSuffix(tt.path, "hang") {
+			a.Timeout = 50 * time.Millisecond
+		}
+		c, err := a.Client()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.Ask(context.Background(), tt.method, tt.path, "", new(any))
+		if err == nil || strings.Contains(err.Error(), doubt) != tt.doubt || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s %s: %v, want %q and in doubt: %t", tt.method, tt.path, err, tt.want, tt.doubt)
+		}
+	}
+}
+
+// Who ends a command hears that, and not that the decider may be down.
+func TestACommandThatIsEndedSaysSo(t *testing.T) {
+	t.Parallel()
+	arrived, done := make(chan struct{}), make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		close(arrived)
+		<-done
+	}))
+	defer slow.Close()
+	defer close(done)
+	ctx, end := context.WithCancelCause(context.Background())
+	go func() {
+		<-arrived
+		end(errors.New("interrupt signal received"))
+	}()
+	c, err := (&Decider{Address: slow.Listener.Addr().String()}).Client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Ask(ctx, http.MethodGet, "/v1/keys", "", new(any)); err == nil || !strings.HasSuffix(err.Error(), "yet: interrupt signal received") {
+		t.Error(err)
 	}
 }
 

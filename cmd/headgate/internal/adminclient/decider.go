@@ -27,7 +27,7 @@ const tokenVariable = "HEADGATE_TOKEN"
 // Decider is a decider that a command calls at its address for operators.
 type Decider struct {
 	Address       string        // host:port; empty if the command line names none
-	Timeout       time.Duration // of Use; 0 is for ever
+	Timeout       time.Duration // of Use, and of each Ask of a Client; 0 is for ever
 	ca, cert, key string        // files
 	token         string        // the file of it
 }
@@ -64,7 +64,7 @@ func (a *Decider) Use(cmd *cobra.Command, f func(ctx context.Context, c *Client)
 	return nil
 }
 
-// Client returns a client of the decider, without a timeout.
+// Client returns a client of the decider, which waits for each answer for a.Timeout.
 func (a *Decider) Client() (*Client, error) {
 	if a.Address == "" {
 		return nil, errors.New("--admin: say where a decider serves its operators, as in 10.0.0.7:7936")
@@ -72,7 +72,7 @@ func (a *Decider) Client() (*Client, error) {
 	if _, port, err := net.SplitHostPort(a.Address); err != nil || strings.Contains(port, "/") {
 		return nil, fmt.Errorf("--admin %q: write host:port and nothing else, as in 10.0.0.7:7936", a.Address)
 	}
-	c := &Client{client: http.DefaultClient, base: "http://" + a.Address, token: os.Getenv(tokenVariable)}
+	c := &Client{client: http.DefaultClient, base: "http://" + a.Address, token: os.Getenv(tokenVariable), wait: a.Timeout}
 	if a.token != "" {
 		var err error
 		if c.token, err = readToken(a.token); err != nil {

@@ -6,11 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/headgate/headgate/cmd/headgate/internal/runtest"
 	"github.com/headgate/headgate/dynamicconfig/history"
@@ -160,4 +163,38 @@ $`},
 		t.Errorf("what changed before the versions that are there is not known, and it prints\n%s", out)
 	}
 	refused(t, `no rule has the key "oders"`, "history", "--limits-db", db, "oders")
+}
+
+// With --admin, each answer is waited for as long as --timeout says.
+func TestADeciderThatHangsIsWaitedForAsLongAsSaid(t *testing.T) {
+	done := make(chan struct{})
+	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-done }))
+	defer hangs.Close()
+	defer close(done)
+	file := limitsOf(t, "100/s", "5/s")
+	for _, verb := range [][]string{
+		{"apply", file, "-m", "x"},
+		{"set", "orders", "200/s", "-m", "x"},
+		{"rm", "orders", "-m", "x"},
+		{"edit", "-m", "x"},
+		{"rollback"},
+		{"override", "orders", "2x", "--for", "1h", "-m", "x"},
+		{"bypass", "orders", "--for", "1h", "-m", "x"},
+		{"overrides"},
+		{"history"},
+		{"list"},
+		{"get", "orders"},
+		{"show", "orders"},
+		{"diff"},
+		{"export"},
+		{"dry-run", file},
+		{"suggest"},
+		{"reset", "orders"},
+	} {
+		began := time.Now()
+		refused(t, "did not answer in time", append(verb, "--admin", hangs.Listener.Addr().String(), "--timeout", "10ms")...)
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%v: %v", verb, took)
+		}
+	}
 }

@@ -33,6 +33,9 @@ type DB struct {
 func (l *DB) Flags(flags *pflag.FlagSet) {
 	l.Admin.Flags(flags)
 	flags.Lookup("admin").Usage = "where a decider with a database serves its operators, `host:port`, in place of --limits-db"
+	timeout := flags.Lookup("timeout")
+	timeout.Usage, timeout.DefValue = "how long to wait for each answer of --admin", dbTimeout.String()
+	l.Admin.Timeout = dbTimeout
 	flags.StringVar(&l.Where, "limits-db", "", "`database` of limits, as for headgate serve: a directory, postgres://USER@HOST/DATABASE or etcd://HOST:PORT")
 }
 
@@ -63,7 +66,11 @@ func (l *DB) Use(cmd *cobra.Command, f func(ctx context.Context, db daemon.Limit
 		return err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
-	return f(cmd.Context(), patientDB{db})
+	p := patientDB{LimitsDB: db}
+	if l.Where != "" {
+		p.within = dbTimeout
+	}
+	return f(cmd.Context(), p)
 }
 
 // Named reports whether there is a database to work on.
