@@ -238,7 +238,10 @@ func (f *failing) Knows(host uint32) bool { f.maybe("Knows"); return f.known[hos
 
 func (f *failing) Configure(time.Duration, *account.Config) { f.maybe("Configure") }
 
-func (f *failing) Fetch(uint32, int32) (int32, int) { return none, 0 }
+func (f *failing) Fetch(now time.Duration, _ uint32, _ int32, gone func(uint32)) (int32, int) {
+	f.Expire(now, gone)
+	return none, 0
+}
 
 func TestAnAlgorithmThatFailsCostsItsOwnKeysOnly(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)

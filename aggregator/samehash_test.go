@@ -32,12 +32,12 @@ func TestAKeyOfTheSameHashIsNotMistaken(t *testing.T) {
 	var g usage.Grants
 	resize(&g, 1, false)
 	u := update{core: &a.Core, settings: a.settings.Load(), usage: text, algorithm: text.Algorithm, host: id, grants: &g}
-	u.likely[0].key = b.Look(7)
-	u.fetch([]int32{0}, u.likely[:1])
-	if u.likely[0].key != other || u.likely[0].row == none {
+	likely := b.Look(7)
+	u.fetch([]int32{0}, []*owned.Key{likely})
+	if likely != other || u.found[0] == none {
 		t.Fatal("the test is about a key that look mistakes")
 	}
-	if err := u.row(&u.likely[0], 0, 7); err != nil {
+	if err := u.row(likely, u.found[0], 0, 7); err != nil {
 		t.Fatal(err)
 	}
 	if k.Account.Hosts() != 2 || other.Account.Hosts() != 1 || !near(g.Weight[0], 0.5) {

@@ -25,9 +25,12 @@ type update struct {
 	host      uint32
 	grants    *usage.Grants
 
-	side      rules.Side           // of which this owner, and not the host, sees to the even floor
-	likely    [table.AtOnce]likely // where the rows under way are
-	fetched   int                  // so that what is read ahead counts as used
+	side rules.Side // of which this owner, and not the host, sees to the even floor
+	// found are, for the rows under way, the number of the host's row at the key that is
+	// likely, or none. If it is that key and there is a number, the key knows the host, has a
+	// rule under the settings in force, and has forgotten who is too old.
+	found     [table.AtOnce]int32
+	fetched   int // so that what is read ahead counts as used
 	report    account.Report
 	reporting *owned.Key // whose account a report of a host that it did not know is with
 	before    int        // how many hosts it had
@@ -56,16 +59,7 @@ func newUpdate() *update {
 // done keeps u for another Step, without what this one referred to.
 func (u *update) done() {
 	u.core, u.settings, u.usage, u.grants, u.reporting, u.why, u.report = nil, nil, nil, nil, nil, nil, account.Report{}
-	clear(u.likely[:])
 	updates.Put(u)
-}
-
-// likely is a guess: a key, or nil, and the number of its row of the host, or
-// none. If it is that key and there is a number, the key knows the host, is under
-// the settings in force, and has forgotten who is too old.
-type likely struct {
-	key *owned.Key
-	row int32
 }
 
 // Rows implements table.Visitor: it decides rows.
@@ -77,15 +71,12 @@ func (u *update) Rows(now time.Duration, rows []int32, hashes []uint64, keys []*
 		}
 		return
 	}
-	for n, k := range keys {
-		u.likely[n] = likely{k, none}
-	}
-	if len(rows) > 1 {
-		u.fetch(rows, u.likely[:len(rows)])
+	if u.found[0] = none; len(rows) > 1 {
+		u.fetch(rows, keys)
 	}
 	for n := 0; n < len(rows); n++ {
 		var err error
-		if n, err = u.rows(rows, hashes, n); err != nil {
+		if n, err = u.rows(rows, hashes, keys, n); err != nil {
 			u.failed, u.why = rows[n], err
 			u.core.metrics.invalid.Inc(1)
 			u.put(int(u.failed), account.Grant{}, 0)
@@ -101,42 +92,49 @@ func (u *update) Unlocked() {
 	}
 }
 
-// fetch reads a little of all that rows will need, whose keys all guesses at,
+// fetch reads a little of all that rows will need, whose keys are likely these,
 // step by step: where the keys are was first, now what the rows say and the keys,
 // then the host's rows, then those beside them. Within a step no read waits for
 // another, so the processor has many under way. Row after row, it would wait for
 // each. It has keys forget who is too old as well, but for those that have other
-// settings to adopt: what is too old is for these to say. An algorithm that
+// settings to adopt, or no rule: what is too old is for settings to say. An algorithm that
 // panics here is to blame if it does so again when its row is decided.
-func (u *update) fetch(rows []int32, all []likely) {
-	defer func() { _ = recover() }()
+func (u *update) fetch(rows []int32, keys []*owned.Key) {
+	found := u.found[:len(keys)]
+	defer func() {
+		if recover() != nil {
+			for n := range found {
+				found[n] = none
+			}
+		}
+	}()
 
 	read := 0
-	keys := u.usage.Keys
-	n := len(keys)
+	texts := u.usage.Keys
+	n := len(texts)
 	allowed, rejected, elapsed, weight := u.usage.Allowed[:n], u.usage.Rejected[:n], u.usage.Elapsed[:n], u.usage.Weight[:n]
 	for _, i := range rows {
-		read += int(keys[i][0]) + int(allowed[i]|rejected[i]) + int(elapsed[i]) + int(weight[i])
+		read += int(texts[i][0]) + int(allowed[i]|rejected[i]) + int(elapsed[i]) + int(weight[i])
 	}
-	for _, l := range all {
-		if l.key != nil {
-			read += len(l.key.Text()) + l.key.Account.Hosts()
+	for _, k := range keys {
+		if k != nil {
+			read += len(k.Text()) + k.Account.Hosts()
 		}
 	}
-	guess := none // hosts often have the same row in each key
-	for n := range all {
-		if k := all[n].key; k != nil && k.Settings == u.settings {
-			k.Account.Expire(u.now, u.core.keys.Hosts.Gone)
-			row, some := k.Account.Fetch(u.host, guess)
+	guess, gone := none, u.core.keys.Hosts.Gone // hosts often have the same row in each key
+	for n, k := range keys {
+		found[n] = none
+		if k != nil && k.Settings == u.settings && k.Rule != nil {
+			row, some := k.Account.Fetch(u.now, u.host, guess, gone)
 			read += int(k.Text()[0]) + some
-			if all[n].row = row; row != none {
+			if found[n] = row; row != none {
 				guess = row
 			}
 		}
 	}
-	for _, l := range all {
-		if l.row != none {
-			read += l.key.Account.Beside(l.row)
+	for n, row := range found {
+		if row != none {
+			read += keys[n].Account.Beside(row)
 		}
 	}
 	u.fetched += read
@@ -144,41 +142,27 @@ func (u *update) fetch(rows []int32, all []likely) {
 
 // rows decides rows from number n of them on, whose shard is locked, and
 // returns the number of the first that an algorithm is to blame for.
-func (u *update) rows(rows []int32, hashes []uint64, n int) (at int, err error) {
+func (u *update) rows(rows []int32, hashes []uint64, keys []*owned.Key, n int) (at int, err error) {
 	defer rpc.Recovered(&err)
 	defer u.joined() // if a weigher does not return
 
 	for at = n; at < len(rows); at++ {
-		if err = u.row(&u.likely[at], int(rows[at]), hashes[at]); err != nil {
-			break
+		if err := u.row(keys[at], u.found[at], int(rows[at]), hashes[at]); err != nil {
+			return at, err
 		}
 	}
-	return at, err
+	return at, nil
 }
 
-// row decides row i, whose key has this hash, and which likely guesses at.
-func (u *update) row(likely *likely, i int, hash uint64) error {
-	k, row := likely.key, likely.row
-	if k == nil || k.Text() != u.usage.Keys[i] {
+// row decides row i, whose key has this hash and is likely k, at which the host likely has
+// this row, or none.
+func (u *update) row(k *owned.Key, row int32, i int, hash uint64) error {
+	if row == none || k.Text() != u.usage.Keys[i] {
 		var err error
-		if k, err = u.find(hash, i); err != nil {
+		if k, err = u.ready(k, i, hash); k == nil {
+			u.put(i, account.Grant{}, 0)
 			return err
 		}
-		row = none
-	}
-	if k != nil && (k.Settings != u.settings || k.Rule == nil) {
-		if !u.core.keys.Adopt(u.now, u.core.keys.Table.Shard(hash), k, u.settings, u.algorithm, hash) {
-			k = nil
-		}
-		row = none
-	}
-	if k == nil {
-		u.put(i, account.Grant{}, 0)
-		return u.elsewhere(i, hash)
-	}
-	if row == none && !u.admit(k) {
-		u.put(i, account.Grant{}, 0)
-		return nil
 	}
 	g, ok := u.decide(k, i, false)
 	switch {
@@ -190,6 +174,29 @@ func (u *update) row(likely *likely, i int, hash uint64) error {
 		u.put(i, g, u.report.Lease)
 	}
 	return nil
+}
+
+// ready returns the key of row i, which has this hash and is likely k, ready for a report of
+// the host; nil if it decides nothing.
+func (u *update) ready(k *owned.Key, i int, hash uint64) (*owned.Key, error) {
+	if k == nil || k.Text() != u.usage.Keys[i] {
+		var err error
+		if k, err = u.find(hash, i); err != nil {
+			return nil, err
+		}
+	}
+	if k != nil && (k.Settings != u.settings || k.Rule == nil) {
+		if !u.core.keys.Adopt(u.now, u.core.keys.Table.Shard(hash), k, u.settings, u.algorithm, hash) {
+			k = nil
+		}
+	}
+	if k == nil {
+		return nil, u.elsewhere(i, hash)
+	}
+	if !u.admit(k) {
+		return nil, nil
+	}
+	return k, nil
 }
 
 // put answers row i with g; a zero lease means that there is no grant.
@@ -231,17 +238,19 @@ func (u *update) decide(k *owned.Key, i int, elsewhere bool) (g account.Grant, o
 	if below && !k.Asked() {
 		g.Used = max(g.Used, float64(k.Rule.Limit)) // so hosts do not use the rest of it
 	}
-	if r.Keeps {
+	switch {
+	case r.Keeps:
 		r.Keeps = false
 		has := u.usage.Weight[i]
 		return u.floored(account.Grant{Weight: has, Burst: has * k.Rule.Burst, Used: g.Used}, k, part), true
-	}
-	if below {
+	case below:
 		k.Above.Stir(u.now)
 		if u.grants.Floor != usage.FloorDrop { // which says what part of the events passes
 			g.Weight *= part
 		}
 		ok = ok && !k.Above.Waits()
+	case u.side.Missing <= 0: // nearly always
+		return g, ok
 	}
 	return u.floored(g, k, part), ok
 }

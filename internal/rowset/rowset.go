@@ -63,12 +63,21 @@ func (s *Set[R]) Find(host uint32) int32 {
 	}
 }
 
-// FindAt is Find, and fast if host's row is number guess, which may be any.
-func (s *Set[R]) FindAt(guess int32, host uint32) int32 {
-	if uint(guess) < uint(len(s.rows)) {
-		if r := &s.rows[guess]; r.host == host && r.used {
-			return guess
+// Of is row number i, which may be any, if that is host's; else it is nil.
+func (s *Set[R]) Of(i int32, host uint32) *R {
+	if n := uint(uint32(i)); n < uint(len(s.rows)) {
+		if r := &s.rows[n]; r.host == host && r.used {
+			return &r.of
 		}
+	}
+	return nil
+}
+
+// FindAt is Find, and fast if host's row is number guess, which may be any. A caller in a
+// hurry tries Of first, which it has inlined.
+func (s *Set[R]) FindAt(guess int32, host uint32) int32 {
+	if s.Of(guess, host) != nil {
+		return guess
 	}
 	return s.Find(host)
 }

@@ -60,8 +60,11 @@ func (s *Sum) ReplaceSmall(old, x float64) bool {
 		return false
 	}
 	low := s.low + more - less
-	s.high += low >> lowBits
-	s.low = low & lowMask
+	if uint64(low) > lowMask {
+		s.high += low >> lowBits
+		low &= lowMask
+	}
+	s.low = low
 	return true
 }
 

@@ -55,7 +55,7 @@ type Account interface {
 	State(now time.Duration, limit algorithm.Limit) State
 	Holdings(now time.Duration, limit algorithm.Limit, yield func(Holding) bool)
 
-	// Fetch reads the memory that Report for host will read, and changes no answer.
+	// Fetch is Expire, and then reads the memory that Report for host will read.
 	// The owner calls Fetch for many keys before it calls Report for the first, so
 	// that the processor loads the memory of all these keys at once.
 	//
@@ -65,7 +65,7 @@ type Account interface {
 	// reports, which is often the same at many keys. A wrong guess costs only time.
 	//
 	// Read has no meaning. The owner uses it so that the compiler keeps the reads.
-	Fetch(host uint32, guess int32) (number int32, read int)
+	Fetch(now time.Duration, host uint32, guess int32, gone func(host uint32)) (number int32, read int)
 
 	// Beside reads the other rows that Report changes when it changes row number, if
 	// there are any. Read is as for Fetch.

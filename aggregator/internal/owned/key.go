@@ -80,7 +80,7 @@ func (k *Key) Room(now time.Duration, host uint32, gone func(host uint32)) bool 
 // split the burst is one token at least, and below a parent two events' worth, unless there is nothing.
 func (k *Key) Limit(part float64) algorithm.Limit {
 	l := algorithm.Limit{Rate: part * float64(k.Rule.Limit), Burst: part * k.Rule.Burst}
-	if part > 0 && part < 1 {
+	if part < 1 && part > 0 {
 		l.Burst = max(l.Burst, min(k.Rule.Burst, k.Above.Burst()))
 	}
 	return l
@@ -91,6 +91,11 @@ func (k *Key) Part(now time.Duration) float64 {
 	if k.Above == nil && k.Settings.Side.Missing == 0 { // nearly always: callers have this inlined
 		return 1
 	}
+	return k.smaller(now)
+}
+
+// smaller is Part of a key whose hosts may not share the whole limit.
+func (k *Key) smaller(now time.Duration) float64 {
 	return min(k.Settings.Side.Part(k.Rule), k.Above.Part(now))
 }
 
@@ -120,16 +125,16 @@ func (k *Key) Recalculate() time.Duration {
 // Report makes r row i of usage for k's account at now, which has part of the limit
 // to share.
 func (k *Key) Report(now time.Duration, r *account.Report, u *usage.Report, i int, part float64) {
-	r.Allowed, r.Rejected = float64(u.Allowed[i]), float64(u.Rejected[i])
-	seconds := account.Seconds(max(u.Elapsed[i], k.Settings.Shortest)) // reports that follow each other closely say little
-	r.Rates = account.Rates{Allowed: r.Allowed / seconds, Rejected: r.Rejected / seconds}
-	r.Elapsed, r.Has, r.Cost = u.Elapsed[i], u.Weight[i], 1
+	allowed, rejected, elapsed, has := float64(u.Allowed[i]), float64(u.Rejected[i]), u.Elapsed[i], u.Weight[i]
+	seconds := account.Seconds(max(elapsed, k.Settings.Shortest)) // reports that follow each other closely say little
+	rates := account.Rates{Allowed: allowed / seconds, Rejected: rejected / seconds}
+	r.Allowed, r.Rejected, r.Rates, r.Elapsed, r.Has, r.Cost = allowed, rejected, rates, elapsed, has, 1
 	if u.Cost != nil {
 		r.Cost = max(u.Cost[i], 1)
 		k.Above.Costs(r.Cost)
 	}
 	r.Lease, r.Waits = k.Above.Lasts(now, k.Rule.Lease), k.Above.Waits()
-	if part > 0 && part < 1 {
+	if part < 1 && part > 0 {
 		if _, amounts := k.Account.(account.Leaser); !amounts {
 			r.Has = min(r.Has/part, 1)
 		}
@@ -140,7 +145,7 @@ func (k *Key) Report(now time.Duration, r *account.Report, u *usage.Report, i in
 	if u.Wants != nil {
 		r.Wants = u.Wants[i]
 	} else {
-		r.Wants = r.Rates.Total()
+		r.Wants = rates.Total()
 	}
 }
 

@@ -87,34 +87,54 @@ func (t *Table[K]) through(now time.Duration, algorithm string, o *Order[K], fir
 }
 
 // under takes the rows of o from number from up to end, all of whose keys are in the
-// shards from first up to next. Who locks several does so in their order.
+// shards from first up to next.
 func (t *Table[K]) under(now time.Duration, algorithm string, o *Order[K], first, next uint32, from, end int32, v Visitor[K]) time.Duration {
-	rows, hashes := o.rows[from:end], o.hashes[from:end]
-	for s := first; s < next; s++ {
-		if o.ends[s] < o.ends[s+1] {
-			now = t.shards[s].Lock(now)
-		}
-	}
-	defer t.unlock(now, o, first, next)
-	for s, n := first, 0; s < next; s++ {
-		if upTo := int(min(o.ends[s+1], end) - from); n < upTo {
-			b := t.shards[s].Map(algorithm)
-			for ; n < upTo; n++ {
-				o.likely[n] = b.Look(hashes[n])
-			}
-		}
-	}
-	v.Rows(now, rows, hashes, o.likely[:len(rows)])
+	shards, ends := t.shards[first:next], o.ends[first:next+1]
+	now = lock(now, shards, ends)
+	defer unlock(now, shards, ends)
+
+	rows, hashes, likely := o.rows[from:end], o.hashes[from:end], o.likely[:end-from]
+	look(algorithm, shards, ends, from, hashes, likely)
+	v.Rows(now, rows, hashes, likely)
 	return now
 }
 
-// unlock unlocks the shards from first up to next that have rows of o. Now is the latest
-// time of all of them.
-func (t *Table[K]) unlock(now time.Duration, o *Order[K], first, next uint32) {
-	for s := first; s < next; s++ {
-		if sh := &t.shards[s]; o.ends[s] < o.ends[s+1] {
+// lock locks those of shards that have rows, which end at ends[1:]. Who locks several does so
+// in their order.
+func lock[K Key](now time.Duration, shards []Shard[K], ends []int32) time.Duration {
+	begin := ends[0]
+	for s, end := range ends[1:] {
+		if begin < end {
+			now = shards[s].Lock(now)
+		}
+		begin = end
+	}
+	return now
+}
+
+// unlock ends lock. Now is the latest time of all of shards.
+func unlock[K Key](now time.Duration, shards []Shard[K], ends []int32) {
+	begin := ends[0]
+	for s, end := range ends[1:] {
+		if sh := &shards[s]; begin < end {
 			sh.now = now
 			sh.Unlock()
+		}
+		begin = end
+	}
+}
+
+// look guesses at the keys with hashes, which are those of rows from number from on.
+func look[K Key](algorithm string, shards []Shard[K], ends []int32, from int32, hashes []uint64, likely []K) {
+	n := 0
+	for s, end := range ends[1:] {
+		upTo := min(int(end-from), len(hashes))
+		if n >= upTo {
+			continue
+		}
+		b := shards[s].Map(algorithm)
+		for ; n < upTo; n++ {
+			likely[n] = b.Look(hashes[n])
 		}
 	}
 }
@@ -122,20 +142,23 @@ func (t *Table[K]) unlock(now time.Duration, o *Order[K], first, next uint32) {
 // sort counts, and puts every row where the count says.
 func (o *Order[K]) sort(t *Table[K], texts []string) {
 	n := len(texts)
-	o.byRow, o.rows, o.hashes = sized(o.byRow, n), sized(o.rows, n), sized(o.hashes, n)
+	byRow, rows, hashes := sized(o.byRow, n), sized(o.rows, n), sized(o.hashes, n)
+	o.byRow, o.rows, o.hashes = byRow, rows, hashes
 	var next [shardCount + 1]int32
 	for i, text := range texts {
-		o.byRow[i] = t.Hash(text)
-		next[shardOf(o.byRow[i])+1]++
+		hash := t.Hash(text)
+		byRow[i] = hash
+		next[shardOf(hash)+1]++
 	}
 	for s := range shardCount {
 		next[s+1] += next[s]
 	}
 	o.ends = next
-	for i, hash := range o.byRow {
+	for i, hash := range byRow {
 		s := shardOf(hash)
-		o.rows[next[s]], o.hashes[next[s]] = int32(i), hash
-		next[s]++
+		at := next[s]
+		rows[at], hashes[at] = int32(i), hash
+		next[s] = at + 1
 	}
 }
 

@@ -57,16 +57,20 @@ func (a *Account) adopt(c *account.Config) {
 
 // Report implements account.Account.
 func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, r *account.Report) (account.Grant, bool) {
-	row := a.ledger.rows.FindAt(a.found, host)
+	number := a.found
+	row := a.ledger.rows.Of(number, host)
+	if row == nil {
+		number, row = a.ledger.find(host)
+	}
 	if r.Elsewhere { // what it is refused is not for it; if it has a grant, it may soon use that
 		r.Rates.Rejected = max(min(r.Rates.Total(), r.Has*limit.Rate)-r.Rates.Allowed, 0)
 	}
 	if r.Rates.Total() > 0 {
-		if row == none && r.Has > 0 {
+		if row == nil && r.Has > 0 {
 			a.learn(now)
 		}
 		var allowed float64
-		row, allowed = a.ledger.record(now, row, host, r, a.settings)
+		row, allowed = a.ledger.record(now, number, row, host, r, a.settings)
 		a.meter.Use(now, limit, allowed)
 	}
 	switch {
@@ -76,9 +80,13 @@ func (a *Account) Report(now time.Duration, limit algorithm.Limit, host uint32, 
 		r.Keeps = true
 		return account.Grant{Used: a.ledger.all().Total()}, true
 	case a.kept != nil:
-		return a.weighed(now, limit, host, row)
+		return a.weighed(now, limit, host, row != nil)
 	}
-	return a.grant(limit, a.ledger.demand(row, a.settings.Stages)), true
+	wants := 0.0
+	if row != nil && !row.away {
+		wants = row.faded(a.settings.Stages).Total()
+	}
+	return a.grant(limit, wants), true
 }
 
 // learn is called when a host that is new here has a grant already. If it is the first
@@ -97,9 +105,9 @@ func (a *Account) rest(limit algorithm.Limit) float64 {
 	return max(1-a.ledger.seldom.away.demand().Total()/limit.Rate, 0)
 }
 
-// grant is for the host whose demand is own, which the sum includes. Each host's weight is
+// grant is for the host that wants so much, which the sum includes. Each host's weight is
 // the part that its demand is of all, or of a gate the part of it that passes.
-func (a *Account) grant(limit algorithm.Limit, own account.Rates) account.Grant {
+func (a *Account) grant(limit algorithm.Limit, wants float64) account.Grant {
 	sum, rest := a.ledger.sum.demand(), 1.0
 	all, used := sum.Total(), sum.Allowed
 	if a.ledger.seldom != nil {
@@ -114,7 +122,7 @@ func (a *Account) grant(limit algorithm.Limit, own account.Rates) account.Grant 
 	}
 	weight := 0.0
 	if all > 0 {
-		if weight = own.Total() / all; weight > 1 {
+		if weight = wants / all; weight > 1 {
 			weight = 1
 		}
 	}
@@ -122,10 +130,10 @@ func (a *Account) grant(limit algorithm.Limit, own account.Rates) account.Grant 
 	return account.Grant{Weight: weight, Burst: weight * limit.Burst, Used: used}
 }
 
-// weighed is what host, whose row is known or none, gets by a look at all hosts. A host
+// weighed is what host, which may be known, gets by a look at all hosts. A host
 // that is newer than the last look goes on with its fallback.
-func (a *Account) weighed(now time.Duration, limit algorithm.Limit, host uint32, row int32) (account.Grant, bool) {
-	if row == none {
+func (a *Account) weighed(now time.Duration, limit algorithm.Limit, host uint32, known bool) (account.Grant, bool) {
+	if !known {
 		return account.Grant{}, false
 	}
 	if a.kept.Stale(now, host, a.ledger.len()) {
@@ -134,7 +142,7 @@ func (a *Account) weighed(now time.Duration, limit algorithm.Limit, host uint32,
 				continue
 			}
 			other := a.ledger.rows.Host(i)
-			wants := a.ledger.demand(i, a.settings.Stages).Total()
+			wants := r.faded(a.settings.Stages).Total()
 			has, _ := a.kept.Part(other)
 			if !account.Valid(has) { // the owner says whose defect that is
 				has = 0
@@ -172,9 +180,13 @@ func (a *Account) Demand(yield func(account.Band) bool) {
 }
 
 // Fetch implements account.Account.
-func (a *Account) Fetch(host uint32, guess int32) (number int32, read int) {
-	a.found = a.ledger.rows.FindAt(guess, host)
-	return a.found, int(a.ledger.fresh.tail)
+func (a *Account) Fetch(now time.Duration, host uint32, guess int32, gone func(host uint32)) (number int32, read int) {
+	a.Expire(now, gone)
+	if a.ledger.rows.Of(guess, host) == nil {
+		guess = a.ledger.rows.Find(host)
+	}
+	a.found = guess
+	return guess, int(a.ledger.fresh.tail)
 }
 
 // Beside implements account.Account.

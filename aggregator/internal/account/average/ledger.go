@@ -71,21 +71,28 @@ func (l *ledger) beside(i int32) int {
 	return n
 }
 
-// record takes in what host, whose row is i or none, says in r. It returns the row, and how
+// find is the row of host, and its number: none, and nil, if host is not known.
+func (l *ledger) find(host uint32) (number int32, r *row) {
+	if number = l.rows.Find(host); number != none {
+		r = l.rows.At(number)
+	}
+	return number, r
+}
+
+// record takes in what host, whose row is number i or nil, says in r. It returns the row, and how
 // many of the events that r allowed came after the host's last report: a report whose answer
 // was lost comes again as a part of the next.
-func (l *ledger) record(now time.Duration, i int32, host uint32, r *account.Report, s *account.Settings) (number int32, allowed float64) {
+func (l *ledger) record(now time.Duration, i int32, row *row, host uint32, r *account.Report, s *account.Settings) (_ *row, allowed float64) {
 	allowed = r.Allowed
-	if i == none {
+	if row == nil {
 		i = l.rows.Add(host)
-		row := l.rows.At(i)
+		row = l.rows.At(i)
 		row.demand, row.last = r.Rates, now
 		l.turn(row, r.Elsewhere)
 		l.link(i, row)
 	} else {
-		row := l.rows.At(i)
 		allowed *= row.late.NewPart(now-row.last, r)
-		faded := row.demand.Times(s.Stages[row.stage].Factor)
+		faded := row.faded(s.Stages)
 		row.last = now
 		switch {
 		case !row.away && !r.Elsewhere:
@@ -101,8 +108,10 @@ func (l *ledger) record(now time.Duration, i int32, host uint32, r *account.Repo
 		}
 		l.renew(i, row)
 	}
-	l.due = min(l.due, now+s.Stages[1].From)
-	return i, allowed
+	if l.fresh.head == i { // else another fresh row is due before it
+		l.due = min(l.due, now+s.Stages[1].From)
+	}
+	return row, allowed
 }
 
 // turn has r, which is in no sum, away or not, and adds what it demands to the sum of its kind.
@@ -151,14 +160,10 @@ func (l *ledger) renew(i int32, r *row) {
 	}
 }
 
-// demand of row i, faded; zero of none, and of one away.
-func (l *ledger) demand(i int32, stages []account.Stage) account.Rates {
-	if i == none {
-		return account.Rates{}
-	}
-	r := l.rows.At(i)
-	if r.away {
-		return account.Rates{}
+// faded is what is left of r's demand.
+func (r *row) faded(stages []account.Stage) account.Rates {
+	if r.stage == 0 { // of which all is left
+		return r.demand
 	}
 	return r.demand.Times(stages[r.stage].Factor)
 }
@@ -175,7 +180,7 @@ func (l *ledger) advance(now time.Duration, stages []account.Stage, gone func(ho
 		for q.head != none && now-l.rows.At(q.head).last >= from {
 			i := q.head
 			r := l.rows.At(i)
-			l.of(r).replace(r.demand.Times(stages[stage].Factor), r.demand.Times(stages[stage+1].Factor))
+			l.of(r).replace(r.faded(stages), r.demand.Times(stages[stage+1].Factor))
 			l.unlink(r)
 			if stage+1 == len(stages)-1 {
 				l.remove(i, gone)
@@ -195,7 +200,7 @@ func (l *ledger) advance(now time.Duration, stages []account.Stage, gone func(ho
 func (l *ledger) trim(stages []account.Stage, gone func(host uint32)) {
 	for i, r := range l.rows.All {
 		if r.stage > 0 {
-			l.of(r).replace(r.demand.Times(stages[r.stage].Factor), account.Rates{})
+			l.of(r).replace(r.faded(stages), account.Rates{})
 			l.unlink(r)
 			l.remove(i, gone)
 		}

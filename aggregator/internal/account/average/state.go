@@ -21,15 +21,14 @@ func (a *Account) State(now time.Duration, limit algorithm.Limit) account.State 
 // Holdings implements account.Account.
 func (a *Account) Holdings(_ time.Duration, limit algorithm.Limit, yield func(account.Holding) bool) {
 	for i, r := range a.ledger.rows.All {
-		own := r.demand.Times(a.settings.Stages[r.stage].Factor)
-		h := account.Holding{Host: a.ledger.rows.Host(i), Wants: own.Total(), LastReport: r.last}
+		h := account.Holding{Host: a.ledger.rows.Host(i), Wants: r.faded(a.settings.Stages).Total(), LastReport: r.last}
 		switch {
 		case r.away:
 		case a.kept != nil:
 			h.Weight, _ = a.kept.Part(h.Host)
 			h.Weight *= a.rest(limit)
 		default:
-			h.Weight = a.grant(limit, own).Weight
+			h.Weight = a.grant(limit, h.Wants).Weight
 		}
 		if !yield(h) {
 			return

@@ -20,7 +20,7 @@ func (t *total) replace(old, d account.Rates) {
 	if !t.allowed.ReplaceSmall(old.Allowed, d.Allowed) {
 		t.allowed.Replace(old.Allowed, d.Allowed)
 	}
-	if !t.rejected.ReplaceSmall(old.Rejected, d.Rejected) {
+	if old.Rejected != d.Rejected && !t.rejected.ReplaceSmall(old.Rejected, d.Rejected) { // as a rule, both are 0
 		t.rejected.Replace(old.Rejected, d.Rejected)
 	}
 }

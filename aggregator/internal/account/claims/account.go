@@ -169,7 +169,10 @@ func (a *Account) Elsewhere(until time.Duration) {
 func (a *Account) Trim(time.Duration, func(host uint32)) {}
 
 // Fetch implements account.Account. It reads nothing ahead.
-func (a *Account) Fetch(uint32, int32) (number int32, read int) { return -1, 0 }
+func (a *Account) Fetch(now time.Duration, _ uint32, _ int32, gone func(host uint32)) (number int32, read int) {
+	a.Expire(now, gone)
+	return -1, 0
+}
 
 // Beside implements account.Account.
 func (a *Account) Beside(int32) (read int) { return 0 }

@@ -118,15 +118,16 @@ func (k *Account) Knows(host uint32) bool { return k.rows.FindAt(k.found, host) 
 
 // Fetch implements account.Account. It reads from each cache line of k, and both ends
 // of the host's row.
-func (k *Account) Fetch(host uint32, guess int32) (number int32, read int) {
-	if !k.begun() {
-		return rowset.None, 0
+func (k *Account) Fetch(now time.Duration, host uint32, guess int32, gone func(host uint32)) (number int32, read int) {
+	k.Expire(now, gone)
+	row := k.rows.Of(guess, host)
+	if k.found = guess; row == nil {
+		if k.found = k.rows.Find(host); k.found == rowset.None {
+			return rowset.None, 0
+		}
+		row = k.rows.At(k.found)
 	}
-	k.found = k.rows.FindAt(guess, host)
-	if k.found == rowset.None {
-		return rowset.None, 0
-	}
-	return k.found, int(k.rows.At(k.found).wants)
+	return k.found, int(row.wants)
 }
 
 // Beside implements account.Account.
@@ -249,9 +250,10 @@ func (k *holdings) boundBelow(limit algorithm.Limit) {
 
 // receive takes in what host did and wants, and bounds the pool, which had before. Saved is what the host had left.
 func (k *holdings) receive(now time.Duration, limit algorithm.Limit, before float64, host uint32, r *account.Report) (row *row, saved float64) {
-	i := k.rows.FindAt(k.found, host)
-	if i != rowset.None {
-		row = k.rows.At(i)
+	if row = k.rows.Of(k.found, host); row == nil {
+		row = k.rows.Of(k.rows.Find(host), host)
+	}
+	if row != nil {
 		saved = k.settle(now, limit, before, row, r)
 	} else {
 		row = k.rows.At(k.rows.Add(host))
@@ -321,7 +323,9 @@ func (k *holdings) settle(now time.Duration, limit algorithm.Limit, before float
 
 // Expire implements account.Account.
 func (k *Account) Expire(now time.Duration, gone func(host uint32)) {
-	k.expire(now, dead(k.interval), gone)
+	if k.sweeps(now) {
+		k.expire(now, 0, gone)
+	}
 }
 
 // dead is after how long a silent host is taken for dead, of which a report is due each interval.
@@ -332,13 +336,11 @@ func dead(interval time.Duration) time.Duration {
 // sweeps reports whether expire has something to do: it looks at all rows, a few times an interval.
 func (k *holdings) sweeps(now time.Duration) bool { return now-k.swept >= k.interval/4 }
 
-// expire takes back what hosts hold that have been silent for as long as after. It reports whether it has looked at all rows.
+// expire takes back what hosts hold that are dead, and have been silent for as long as after. It reports whether it
+// has looked at all rows.
 func (k *holdings) expire(now, after time.Duration, gone func(host uint32)) (looked bool) {
-	if !k.sweeps(now) {
-		return false
-	}
-	k.swept = now
-	if now < k.silent || k.past.SlowAt(now) {
+	after = max(after, dead(k.interval))
+	if k.swept = now; now < k.silent || k.past.SlowAt(now) {
 		return false
 	}
 	first, lent, starters, wants := now, 0.0, 0.0, 0.0
@@ -354,8 +356,8 @@ func (k *holdings) expire(now, after time.Duration, gone func(host uint32)) (loo
 				continue
 			}
 		}
-		lent += float64(row.out())
-		starters += float64(row.starter())
+		out := row.out()
+		lent, starters = lent+float64(out), starters+float64(row.unspent-out)
 		wants += float64(row.wants)
 		first = min(first, row.last)
 	}

@@ -162,8 +162,9 @@ func (k *asked) Report(now time.Duration, limit algorithm.Limit, host uint32, r 
 }
 
 // Fetch implements account.Account. It reads from the lines beside those of the Account, too.
-func (k *asked) Fetch(host uint32, guess int32) (number int32, read int) {
-	number, read = k.Account.Fetch(host, guess)
+func (k *asked) Fetch(now time.Duration, host uint32, guess int32, gone func(host uint32)) (number int32, read int) {
+	k.Expire(now, gone) // so the Account has nothing to look at
+	number, read = k.Account.Fetch(now, host, guess, gone)
 	return number, read + int(k.settled) + int(k.alone)
 }
 
@@ -331,17 +332,15 @@ func (k *asked) Expire(now time.Duration, gone func(host uint32)) {
 		return
 	}
 	now = max(now, k.at)
+	after := time.Duration(0)
 	if k.always {
 		k.asking.Look(now)
+		after = k.lease
 	}
 	if !k.sweeps(now) { // each report expires, and follows then
 		return
 	}
-	after := dead(k.interval)
 	k.endRule(now)
-	if k.always {
-		after = max(after, k.lease)
-	}
 	if k.expire(now, after, gone) {
 		k.alone = 0
 		for _, row := range k.rows.All {

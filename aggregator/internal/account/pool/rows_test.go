@@ -47,7 +47,7 @@ func TestTheSumsAreThoseOfTheRows(t *testing.T) {
 				r.Rates = account.Rates{Allowed: r.Allowed / max(r.Elapsed.Seconds(), 1)}
 				k.Expire(now, func(uint32) {})
 				h := host()
-				k.Fetch(h, int32(rapid.IntRange(-1, 5).Draw(t, "guess")))
+				k.Fetch(now, h, int32(rapid.IntRange(-1, 5).Draw(t, "guess")), func(uint32) {})
 				if g, ok := k.Report(now, limit(), h, r); ok && (!account.Valid(g.Weight) || !(g.Tokens >= 0 && g.Burst >= 0 && g.Used >= 0)) {
 					t.Fatalf("granted %+v", g)
 				}
