@@ -264,6 +264,9 @@ func TestEachWayToBeRefusedIsExplained(t *testing.T) {
 					if !strings.Contains(h.Key.Because, tt.now) {
 						t.Errorf("the host: %q, want %q", h.Key.Because, tt.now)
 					}
+					if strings.Contains(h.Key.Because, "0 slots are waited for") {
+						t.Errorf("nobody waits: %q", h.Key.Because)
+					}
 					if h.Key.Refuses != tt.refuses {
 						t.Errorf("the host says that it refuses: %t, want %t: %s", h.Key.Refuses, tt.refuses, h.Key.Because)
 					}

@@ -118,7 +118,7 @@ func (k *Key) slots(rule *dynamicconfig.Rule, aside int64) []string {
 	default:
 		has = fmt.Sprintf("all %s slots of this host are held, of %s in the cluster", number(most), rule.Amount())
 	}
-	if say = append(say, has); k.Refuses {
+	if say = append(say, has); inLine > 0 {
 		say = append(say, waited(inLine)+", and callers of higher priority are served first")
 	}
 	if aside > 0 {

@@ -14,6 +14,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate/headgate/internal/admin/api/reply"
@@ -44,11 +45,11 @@ func (c *Client) Open(ctx context.Context, method, path, body string, fields ...
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Set(fields[i], fields[i+1])
 	}
-	sent := false
-	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent = true }}))
+	var sent atomic.Bool // set by another goroutine
+	r = r.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }}))
 	answer, err := c.client.Do(r)
 	switch {
-	case err != nil && sent && changes(method, path):
+	case err != nil && sent.Load() && changes(method, path):
 		return nil, inDoubt(unanswered(err, r.URL.Host))
 	case err != nil:
 		return nil, unanswered(err, r.URL.Host)

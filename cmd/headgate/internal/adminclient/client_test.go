@@ -131,10 +131,11 @@ func TestAnAdminThatHangsUpOrIsSlowSaysWhatToLookAt(t *testing.T) {
 // A change whose answer does not arrive may be stored. The error says so, of changes that were sent.
 func TestAChangeWithoutAnAnswerIsInDoubt(t *testing.T) {
 	t.Parallel()
-	done := make(chan struct{})
+	arrived, done := make(chan struct{}), make(chan struct{})
 	cut := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Query().Get("end") {
 		case "hang":
+			close(arrived)
 			<-done
 		case "middle":
 			w.Header().Set("Content-Length", "100")
@@ -166,15 +167,19 @@ func TestAChangeWithoutAnAnswerIsInDoubt(t *testing.T) {
 		{cut, http.MethodGet, "/v1/keys", false, "hung up"},
 		{gone, http.MethodPut, "/v1/limits?message=x", false, "connection refused"},
 	} {
-		a := Decider{Address: tt.at.Listener.Addr().String(), Timeout: 10 * time.Second}
-		if strings.HasSuffix(tt.path, "hang") {
-			a.Timeout = 50 * time.Millisecond
-		}
-		c, err := a.Client()
+		c, err := (&Decider{Address: tt.at.Listener.Addr().String()}).Client()
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = c.Ask(context.Background(), tt.method, tt.path, "", new(any))
+		ctx, end := context.WithCancelCause(context.Background())
+		defer end(nil)
+		if strings.HasSuffix(tt.path, "hang") {
+			go func() {
+				<-arrived
+				end(context.DeadlineExceeded) // its time ends when the decider has the request, and not before
+			}()
+		}
+		err = c.Ask(ctx, tt.method, tt.path, "", new(any))
 		if err == nil || strings.Contains(err.Error(), doubt) != tt.doubt || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s %s: %v, want %q and in doubt: %t", tt.method, tt.path, err, tt.want, tt.doubt)
 		}

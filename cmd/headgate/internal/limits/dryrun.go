@@ -31,13 +31,14 @@ the answer of one perfect bucket of the new limit. Nothing is changed.`,
 		Example: `  headgate limits dry-run --admin 10.0.0.7:7936 limits.yaml`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			_, text, err := limitsfile.Read(cmd.InOrStdin(), args[0])
+			file, err := limitsfile.Load(cmd.InOrStdin(), args[0])
 			if err != nil {
-				return fmt.Errorf("limits dry-run: %w", err)
+				fmt.Fprintln(cmd.ErrOrStderr(), err)
+				return fmt.Errorf("limits dry-run: %s cannot be used", args[0])
 			}
 			return a.Use(cmd, func(ctx context.Context, c *adminclient.Client) error {
 				var d lasthour.DryRun
-				if err := c.Ask(ctx, http.MethodPost, "/v1/limits/dry-run", string(text), &d); err != nil {
+				if err := c.Ask(ctx, http.MethodPost, "/v1/limits/dry-run", file.Text(), &d); err != nil {
 					return err
 				}
 				return o.Print(cmd.OutOrStdout(), d, func(w io.Writer) error { return printDryRun(w, &d, time.Now()) })

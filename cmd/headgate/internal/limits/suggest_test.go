@@ -4,10 +4,16 @@ package limits
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/headgate/headgate/cmd/headgate/internal/runtest"
+	"github.com/headgate/headgate/dynamicconfig"
 )
 
 // Suggestions that leave keys out, or are without some members, say so.
@@ -26,4 +32,30 @@ func TestSuggestionsSayWhatTheyLack(t *testing.T) {
 			t.Errorf("%s: %q, %q, %v", answer, out, said, err)
 		}
 	}
+}
+
+// A dry run takes a folder, as the other commands that read a file do, and shows where a mistake is.
+func TestADryRunOfAFolder(t *testing.T) {
+	var asked []byte
+	decider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked, _ = io.ReadAll(r.Body)
+		fmt.Fprint(w, "{}")
+	}))
+	defer decider.Close()
+	on := []string{"dry-run", "--admin", decider.Listener.Addr().String()}
+	dir := filepath.Dir(runtest.File(t, "a.yaml", "limits:\n  - {key: orders, limit: 5/s}\n"))
+	if err := os.WriteFile(filepath.Join(dir, "b.yaml"), []byte("limits:\n  - {key: mail, limit: 7/s}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	must(t, append(on, dir)...)
+	s, err := dynamicconfig.Parse("asked", asked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"orders", "mail"} {
+		if _, ok := s.Match(key); !ok {
+			t.Errorf("%s is not in %s", key, asked)
+		}
+	}
+	refused(t, "cannot be used", append(on, runtest.File(t, "limits.yaml", "limits: [{key: orders, limit: 5}]"))...)
 }
