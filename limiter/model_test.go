@@ -1109,6 +1109,13 @@ func (m *model) apply(i int, weight, burst float64, lease time.Duration, tokens 
 			p.grant.limit = 0 // not unlimited any more
 			p.grant.set(level.limit, level.burst)
 		}
+		if algorithm == "auto" && tokens != nil { // an owner's pool has no room for what it has lent: this remote fills it in again
+			lent := p.grant.tokens
+			if p.granted {
+				lent -= before[j].Level.Tokens
+			}
+			k.twice += max(lent, 0)
+		}
 		k.changes++
 	}
 	m.check(false)
@@ -1487,7 +1494,9 @@ func (m *model) checkShare(k *keyRef, s limiter.ShareStatus, ordinary bool) {
 		p.known = true
 		k.changes++
 	}
-	p.fallback.set(level.limit, level.burst)
+	if p.fallback.set(level.limit, level.burst); p.granted && reports(s.Algorithm) && m.rule.Fallback == dynamicconfig.FallbackClosed {
+		p.fallback.limit = float64(m.rule.Limit) / float64(m.hosts) // a debt is paid as time passes, although no fallback fills
+	}
 	if level := m.granted(p); !p.granted && p.known && !ordinary { // the newest grant rests, or the one before
 		p.grant.set(max(p.grant.limit, level.limit), max(p.grant.burst, level.burst))
 	}

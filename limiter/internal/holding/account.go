@@ -348,7 +348,7 @@ func (b *before) lacking(level stage.Level) float64 {
 	case level.Remote:
 		return max(b.plan.Rule.Burst/hosts-b.tokensFor(true), 0)
 	case !r.Granted():
-		return max(level.Burst-level.Tokens, inactive)
+		return max(level.Burst-level.Tokens, inactive, float64(r.Spent(b.now)))
 	case b.Stage.Level(b.now).Limit == rate.Inf:
 		return inactive
 	}

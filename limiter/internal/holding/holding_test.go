@@ -223,6 +223,36 @@ func TestWhatWaitsAfterAClosedFallbackIsCountedOnce(t *testing.T) {
 	}
 }
 
+// A grant becomes smaller under a closed fallback, or its lease ends, and the rule goes. The one that comes next knows what was used.
+func TestASmallerGrantHidesNothingUnderAClosedFallback(t *testing.T) {
+	for _, algorithm := range []string{"elastic", "request-weighted"} {
+		for _, then := range []share.Grant{
+			{Given: true, Weight: 1, Burst: 3, Until: 20 * second},
+			{Given: true, Weight: 1, Burst: 3, Until: 6 * second},
+			{Given: true, Weight: 1, Burst: 3, Until: 6 * second, Floor: usage.FloorDrop},
+		} {
+			h, now := newHolder(1), second
+			rule := dynamicconfig.Rule{Key: "k", Limit: 2, Burst: 20, Fallback: dynamicconfig.FallbackClosed}
+			h.change(now, planOf(rule, algorithm))
+			grant := func(g share.Grant) {
+				h.Answering().Common().SetGrant(g)
+				h.Answering().Steer(now, 1)
+			}
+			grant(share.Grant{Given: true, Weight: 1, Burst: 12, Until: 20 * second})
+			now += 5 * second
+			if v, _ := h.Stage.Take(context.Background(), stage.Request{Now: now, N: 8, Kind: stage.Final}); !v.OK() {
+				t.Fatal("a grant of 12 that has filled for 5 s refuses 8")
+			}
+			grant(then)
+			h.change(now, nil)
+			rule.Fallback = dynamicconfig.FallbackEven
+			if h.change(now, planOf(rule, "even")); h.Level(now).Tokens > 12+1e-6 {
+				t.Errorf("%s, then %+v: %v tokens are left of 20, and 8 were used", algorithm, then, h.Level(now).Tokens)
+			}
+		}
+	}
+}
+
 // A migration whose fallback was open gives no second burst once it is not, in the same mode.
 func TestAMigrationThatLetAllThroughGivesNoSecondBurst(t *testing.T) {
 	h := newHolder(1)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate/headgate/limiter/internal/elsewhere"
 	"github.com/headgate/headgate/limiter/internal/share"
+	"github.com/headgate/headgate/limiter/internal/since"
 	"github.com/headgate/headgate/limiter/stage"
 )
 
@@ -25,8 +26,8 @@ type Link struct {
 type line struct {
 	counted
 	*Link
-	failing share.Since // the last event had no answer
-	failure share.Since // an operation had no answer, the last time at this second
+	failing since.Since // the last event had no answer
+	failure since.Since // an operation had no answer, the last time at this second
 
 	mu sync.Mutex // guards what is in force under an Auto, and gone; held too while a change of fallback is reported
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/headgate/headgate/limiter/internal/since"
 	"github.com/headgate/headgate/limiter/stage"
 	"github.com/headgate/headgate/rpc/usage"
 )
@@ -30,9 +31,9 @@ type lease struct {
 	floor         usage.Floor
 	given         bool
 
-	granted    bool  // the grant is in force
-	raised     bool  // a Rate's bucket is deeper or faster than the grant: see Rate.Borrow and Rate.Alone
-	inFallback Since // the key's owner should decide, and the fallback does
+	granted    bool        // the grant is in force
+	raised     bool        // a Rate's bucket is deeper or faster than the grant: see Rate.Borrow and Rate.Alone
+	inFallback since.Since // the key's owner should decide, and the fallback does
 }
 
 // Grant is the newest grant.

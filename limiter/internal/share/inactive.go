@@ -36,6 +36,29 @@ func (r *inactive) set(now stage.Instant, l Level, tokens float64) {
 	r.boundCapped()
 }
 
+// setBesideClosed is set for a level beside a closed fallback, or, under a grant, in place of that: the fallback does not show
+// what was spent, so the level does.
+func (r *inactive) setBesideClosed(now stage.Instant, l Level, granted bool) {
+	tokens, spent := r.tokens, r.spent()
+	if granted && tokens >= 0 {
+		tokens = l.Burst - spent
+	}
+	l.Burst = max(l.Burst, tokens+spent)
+	r.set(now, l, tokens)
+	r.capped = l.Burst - r.tokens - spent
+}
+
+// spent is how many tokens are missing because they were used.
+func (r *inactive) spent() float64 {
+	if n := r.Burst - r.tokens - r.capped; n > 0 { // else none, or the level never was in force
+		return n
+	}
+	return 0
+}
+
+// replace gives the level other tokens. What was spent does not change.
+func (r *inactive) replace(tokens float64) { r.capped, r.tokens = r.Burst-tokens-r.spent(), tokens }
+
 // charge fills the level in until now, and takes what the bucket, which has
 // allowed so many tokens, allowed since the last charge. c, unless nil, is the most
 // that the level had.
@@ -51,7 +74,11 @@ func (r *inactive) charge(now stage.Instant, allowed int64, c *ceiling) {
 			most := min(c.tokens+float64(r.Limit)*max(now.Sub(c.at), 0).Seconds(), held)
 			held, r.capped = most, r.capped+held-most
 		}
-		r.tokens = max(held-float64(max(used, 0)), min(filled, 0))
+		if r.tokens = held - float64(max(used, 0)); r.tokens < 0 { // the rest was used of what a cap took
+			least := min(filled, 0)
+			r.capped = max(r.capped-max(min(float64(used), least-r.tokens), 0), 0)
+			r.tokens = max(r.tokens, least)
+		}
 		r.boundCapped()
 	}
 	r.at = max(r.at, now)

@@ -184,7 +184,10 @@ func (b *Base) State(wants float64) bool {
 func (b *Base) granting(hosts int) Level {
 	t := b.Terms()
 	limit, even := float64(t.Rule.Limit), float64(t.Even(hosts).Limit)
-	quota, burst := limit*b.weight, min(b.burst, t.Rule.Burst) // the rule may have changed
+	quota, burst := limit*b.weight, b.burst
+	if burst > t.Rule.Burst { // the rule may have changed
+		burst = t.Rule.Burst
+	}
 	if b.floor == usage.FloorDrop {
 		return Level{rate.Inf, t.Rule.Burst}
 	}

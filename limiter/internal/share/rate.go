@@ -190,9 +190,12 @@ func (r *Rate) Own() *Rate { return r }
 
 // SetTerms implements Part. Debts follow: see forgiven.Follow.
 func (r *Rate) SetTerms(now stage.Instant, t *Terms) {
-	before := r.Terms().Rule.Limit
+	before, closed := r.Terms().Rule.Limit, r.Terms().fallback(1).Burst == 0
 	r.Base.SetTerms(now, t)
 	r.ChargeInactive(now)
+	if closed && r.granted && r.inactive.tokens > 0 && t.fallback(1).Burst > 0 { // a closed fallback had none
+		r.inactive.replace(0)
+	}
 	tokens, kept := r.bucket.Tokens(now), r.inactive.tokens
 	decides, inactive := forgiven.Follow(before, t.Rule, tokens), forgiven.Follow(before, t.Rule, kept)
 	r.mark(r.extra().marks.Change(
@@ -214,7 +217,7 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 	r.bucket.Drop(now)
 	r.ChargeInactive(now)
 	decides, inactive := r.Terms().fallback(hosts), r.granting(hosts)
-	valid := r.Valid(now)
+	valid, closed := r.Valid(now), decides.Burst == 0
 	if valid {
 		decides, inactive = inactive, decides
 	}
@@ -246,7 +249,11 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		if along && less == 1 && decides.Limit < rate.Inf { // all of the debt has gone along
 			before = max(before, 0)
 		}
-		r.granted, r.inactive.tokens, r.inactive.capped = valid, before, 0
+		if r.granted = valid; closed {
+			r.inactive.replace(before)
+		} else {
+			r.inactive.tokens, r.inactive.capped = before, 0
+		}
 	case decides != r.active || r.raised:
 		r.raised = false
 		r.bucket.SetPace(now, bucket.NewPace(decides.Limit, decides.Burst))
@@ -259,7 +266,14 @@ func (r *Rate) Steer(now stage.Instant, hosts int) {
 		r.bucket.SetPass(1)
 	}
 	if r.given && (r.granted || r.inactive.tokens != inf) { // else it was never in force, and takes over from the bucket
-		r.inactive.set(now, inactive.limited(r.Terms()), r.inactive.tokens)
+		if inactive = inactive.limited(r.Terms()); closed {
+			if r.granted { // while the fallback is not in force, the host's even part takes its place
+				inactive = r.Terms().Even(hosts)
+			}
+			r.inactive.setBesideClosed(now, inactive, r.granted)
+			return
+		}
+		r.inactive.set(now, inactive, r.inactive.tokens)
 	}
 }
 
@@ -315,7 +329,7 @@ func (r *Rate) Lend(now stage.Instant, more float64, hosts int) (left float64) {
 		before = 0
 	}
 	r.ChargeInactive(now)
-	r.inactive.set(now, r.granting(hosts).limited(r.Terms()), max(before+more, 0))
+	r.inactive.replace(max(before+more, 0))
 	r.Steer(now, hosts)
 	return r.bucket.Tokens(now)
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package share
+// Package since notes whether something holds, and since when.
+package since
 
 import (
 	"math"
