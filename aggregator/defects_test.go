@@ -35,7 +35,7 @@ var putBack = []struct {
 	},
 	{
 		"2: hosts that report after an earlier, longer interval are taken for dead",
-		testrun.Defect{File: "aggregator/internal/account/pool/account.go", Text: "k.changed().SlowUntil(now + dead(k.interval))", With: "k.changed()"},
+		testrun.Defect{File: "aggregator/internal/account/pool/account.go", Text: "k.changed().SlowUntil(then + dead(k.interval))", With: "k.changed()"},
 		inHere, "TestAnIntervalThatChangesLiveLendsNothingTwice",
 	},
 	{
@@ -55,7 +55,7 @@ var putBack = []struct {
 	},
 	{
 		"5: what a host uses under another algorithm than the rule's does not count",
-		testrun.Defect{File: "aggregator/update.go", Text: "return u.elsewhere(i, hash)", With: "return nil"},
+		testrun.Defect{File: "aggregator/update.go", Text: "return nil, u.elsewhere(i, hash)", With: "return nil, nil"},
 		inHere, "TestARolloutToAnotherAlgorithmLendsNothingTwice",
 	},
 	{

@@ -29,7 +29,6 @@ import (
 type State struct {
 	came  time.Duration // when the key came here
 	taken float64       // since then
-	lent  float64       // since then, beside what was taken, without what came back
 	last  time.Duration // when something was taken
 
 	former [4]uint32 // owners that handed the key over since it came; 0: no other one
@@ -41,7 +40,7 @@ func New(now time.Duration) State {
 }
 
 // learn lowers b to what t's caller knows of it from another owner, but not
-// below floor. Apart: that owner does not know what was taken and lent here, so this comes off the level that it had. If that
+// below floor. Apart: that owner does not know what was taken here, so this comes off the level that it had. If that
 // owner says what it gave (Kept), the bucket may have the level that b has without that, if it is more. Neither
 // is more than one bucket would have.
 func (s *State) learn(now time.Duration, b *exactbucket.Bucket, t *usage.Take, floor float64, apart bool) {
@@ -50,23 +49,17 @@ func (s *State) learn(now time.Duration, b *exactbucket.Bucket, t *usage.Take, f
 	if told < s.came || apart {
 		most -= s.taken
 	}
-	if apart {
-		most -= s.lent
-	}
 	if t.Kept > 0 {
 		most = max(most, b.Level(now)-(b.Burst()-t.Kept))
 	}
 	b.Lower(now, max(most, floor))
 	if told >= s.last { // the key has been elsewhere since
-		s.came, s.taken, s.lent = now, 0, 0
+		s.came, s.taken = now, 0
 	}
 }
 
 // Leave says that the next owner hears of all that was taken here.
-func (s *State) Leave() { s.taken, s.lent, s.former = 0, 0, [4]uint32{} }
-
-// Lent notes that hosts were lent so many tokens, or gave them back if it is below 0.
-func (s *State) Lent(tokens float64) { s.lent += tokens }
+func (s *State) Leave() { s.taken, s.former = 0, [4]uint32{} }
 
 // Handed notes that the owner called by hands the key over, and reports whether it does so for the first
 // time. If more owners than there is room for do, the others count as if they had done so before.

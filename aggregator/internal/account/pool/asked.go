@@ -68,8 +68,8 @@ type asked struct {
 
 	bucket  exactbucket.Bucket // the pool, while a take is under way
 	learned learned.State
-	flowed  float64 // what came in since the first token was given, and what lower bursts cut off; -1 before that
-	_       [8]byte // so that the size is a multiple of a cache line, as that of Account is
+	flowed  float64  // what came in since the first token was given, and what lower bursts cut off; -1 before that
+	_       [16]byte // so that the size is a multiple of a cache line, as that of Account is
 }
 
 const (
@@ -143,22 +143,13 @@ func (k *asked) Report(now time.Duration, limit algorithm.Limit, host uint32, r 
 		k.observe(now, limit, host, r, k.always)
 		return account.Grant{}, false
 	}
-	news := k.new(now)
-	var lent float64
-	if news && k.Knows(host) {
-		lent = float64(k.rows.At(k.rows.FindAt(k.found, host)).lent)
-	}
-	row, left := k.receive(now, limit, k.pool, host, r)
+	row, _ := k.receive(now, limit, k.pool, host, r)
 	row.current = true
 	if now < k.learns {
 		k.listen(row, r)
 		return account.Grant{}, false
 	}
-	g := k.grant(row, limit, cost(limit, r))
-	if news { // an earlier owner may hand the key over yet
-		k.learned.Lent(float64(row.lent) - lower(left, lent))
-	}
-	return g, true
+	return k.grant(row, limit, cost(limit, r)), true
 }
 
 // Fetch implements account.Account. It reads from the lines beside those of the Account, too.

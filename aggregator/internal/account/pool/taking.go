@@ -167,7 +167,6 @@ func (k *asked) lend(row *row, rise, most, holds, cost float64) float64 {
 	}
 	k.hold(row, row.lent+loan, row.unspent+loan)
 	k.pool -= float64(loan)
-	k.learned.Lent(float64(loan))
 	return float64(loan)
 }
 
