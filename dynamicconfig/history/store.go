@@ -34,7 +34,7 @@ type Store interface {
 	Notify(ctx context.Context, changed func())
 }
 
-// Trier is a Store that can say whether it would take a change: that of a decider, which knows who may
+// Trier is a Store that can say beforehand if it would refuse a change. A decider can: it knows which operator may
 // change what.
 type Trier interface {
 	// Try returns the error with which Append would refuse c, or nil. It stores nothing.

@@ -33,7 +33,7 @@ func glance(paths []string) (all []fs.FileInfo) {
 	return all
 }
 
-// unchanged reports whether a and b, which may be nil, are of one file that nobody has written between them.
+// unchanged reports whether a and b, either of which may be nil, describe one file that was not written between the two looks.
 func unchanged(a, b fs.FileInfo) bool {
 	if a == nil || b == nil {
 		return a == nil && b == nil

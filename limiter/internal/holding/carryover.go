@@ -46,8 +46,9 @@ func (b *before) carryOver(next *Holding) *carryover {
 		c.slots = nil
 	case r != nil:
 		level := next.Stage.Level(b.now)
-		c.hidden = !level.Remote && (r.Granted() || c.tokens > 1e-6 && !(level.Burst-level.Tokens > c.tokens-1e-6)) // also if nothing is limited
-		c.partOnly = 0                                                                                              // else its burst was raised while it was full, or a grant lent it less than there was
+		// Also if nothing is limited.
+		c.hidden = !level.Remote && (r.Granted() || c.tokens > 1e-6 && !(level.Burst-level.Tokens > c.tokens-1e-6))
+		c.partOnly = 0 // else its burst was raised while it was full, or a grant lent it less than there was
 		if !level.Remote && !r.Granted() && level.Limit < rate.Inf {
 			c.partOnly = max(level.Burst-level.Tokens-c.tokens, 0)
 		}

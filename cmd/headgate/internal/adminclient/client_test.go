@@ -186,7 +186,7 @@ func TestAChangeWithoutAnAnswerIsInDoubt(t *testing.T) {
 	}
 }
 
-// Who ends a command hears that, and not that the decider may be down.
+// The error of a command that its user interrupts says so, and does not say that the decider may be down.
 func TestACommandThatIsEndedSaysSo(t *testing.T) {
 	t.Parallel()
 	arrived, done := make(chan struct{}), make(chan struct{})

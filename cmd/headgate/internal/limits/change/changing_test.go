@@ -49,7 +49,7 @@ func TestAChangeThatTheStoreRefusesIsNotSaidToBeMade(t *testing.T) {
 // Try implements history.Trier.
 func (readOnly) Try(context.Context, history.Change) error { return errors.New("you may not") }
 
-// Who may not make a dangerous change is told so, and not asked first whether it is meant. A dry run fails too.
+// An operator without the right to a dangerous change gets the refusal, and is not asked "Do it?" first. A dry run fails too.
 func TestNobodyIsAskedAboutAChangeThatIsRefused(t *testing.T) {
 	old, s := parsed(t, "limits: [{key: a, limit: 5/s}]"), parsed(t, "limits: [{key: a, limit: 1/s}]")
 	for _, dry := range []bool{false, true} {
